@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+# One BLAS thread per test worker: two workers with two threads each only fight for the cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+.PHONY: demo test test-statistical test-slow lint format bench clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/tacit demo
+
+test: $(READY)
+	$(PYTEST)
+
+test-statistical: $(READY)
+	$(PYTEST) -m statistical
+
+test-slow: $(READY)
+	$(PYTEST) -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/accounting.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""Units, bounds, mechanisms, accounting, billboard, ledger, statement."""
