@@ -1,1 +1,5 @@
-"""To be filled."""
+"""Engines decide where a protocol runs; protocols know none of them."""
+
+from tacit.engines.local import Outcome, run
+
+__all__ = ["Outcome", "run"]

@@ -1,0 +1,250 @@
+"""What every estimator shares: input, prediction, scoring, files.
+
+An estimator is thin. It checks its parameters, builds a :class:`~tacit.tasks.TaskSet`, lets
+``_learn`` find one model per task, and keeps what comes back. To add a method, subclass
+:class:`MultiTaskEstimator` with ``__init__``, ``_check_parameters`` and ``_learn``, then mix in
+:class:`MultiTaskRegressor` or :class:`MultiTaskClassifier`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from tacit import _check
+from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import InvalidInput, UnknownTask
+from tacit.estimators import _input
+from tacit.losses import LogisticLoss, Loss, SquaredLoss
+from tacit.privacy.statement import Statement
+from tacit.tasks import TaskSet
+
+if TYPE_CHECKING:
+    from tacit.privacy.billboard import Billboard
+
+__all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskRegressor", "outputs"]
+
+_PREDICTION_CHUNK = 1 << 22  # gathered coefficients held at once while predicting
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What ``_learn`` returns: k models a task, what they may be shared with, what they cost."""
+
+    coef: Array  # (m, k, d)
+    intercept: Array  # (m, k)
+    statement: Statement
+    shared_coef: Array | None = None  # (k, d), from releases only
+    shared_intercept: Array | None = None  # (k,)
+    history: tuple[dict[str, Any], ...] = ()
+    billboard: Billboard | None = None
+    extra: dict[str, Any] = field(default_factory=dict)  # further fitted attributes
+
+
+def outputs(tasks: TaskSet, targets: Array) -> Iterator[TaskSet]:
+    """Yield ``tasks`` once per output column, with that column as ``y``."""
+    for column in range(targets.shape[1]):
+        yield tasks.replace(y=np.ascontiguousarray(targets[:, column]))
+
+
+class MultiTaskEstimator(BaseEstimator):
+    """One linear model per task, learned together.
+
+    Fitted attributes: ``coef_`` (n_tasks, n_features), with an axis for classes in the middle
+    when there are more than two; ``intercept_``; ``task_names_``; ``privacy_``; ``history_``;
+    ``billboard_`` (everything that was released, None if nothing was); ``shared_coef_`` and
+    ``shared_intercept_`` (from releases only; None where the method has no shared model).
+
+    ``coef_`` and ``intercept_`` hold *every* task's personal model: joint privacy says nothing to
+    whoever reads all of them. Hand a party only its own, with ``save(directory, task=name)``.
+    """
+
+    _loss: Loss
+    unknown_task: str = "error"
+
+    @abstractmethod
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        """Learn from ``tasks`` and the (N, k) targets in the task set's row order."""
+
+    @abstractmethod
+    def _encode_target(self, y: AnyArray) -> Array:
+        """Turn y into (N, k) numbers, setting ``classes_`` where there are classes."""
+
+    def _check_parameters(self) -> None:
+        _check.one_of("unknown_task", self.unknown_task, ("error", "shared"))
+
+    def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
+        """Learn one model per task.
+
+        Parameters
+        ----------
+        X : array, pandas or polars frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        tasks : array-like of task labels, or the name of a column of X; None is one single task.
+        """
+        before = dict(vars(self))
+        try:
+            self._fit(X, y, tasks)
+        except BaseException:
+            self.__dict__ = before  # a refused fit leaves the model as it was
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, tasks: Any) -> None:
+        self._check_parameters()
+        X, tasks = _input.without_task_column(X, tasks)
+        rows = _input.features(self, X, reset=True)
+        targets = self._encode_target(_input.target(y, len(rows)))
+        task_set = TaskSet.from_arrays(
+            rows,
+            targets[:, 0],
+            _input.labels_of_rows(tasks, len(rows)),
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+        learned = self._learn(task_set, targets[task_set.order])
+        single = learned.coef.shape[1] == 1
+        self.coef_ = learned.coef[:, 0] if single else learned.coef
+        self.intercept_ = learned.intercept[:, 0] if single else learned.intercept
+        self.shared_coef_ = learned.shared_coef
+        self.shared_intercept_ = learned.shared_intercept
+        self.task_names_ = task_set.names
+        self.privacy_ = learned.statement
+        self.history_ = learned.history
+        self.billboard_ = learned.billboard
+        for name, value in learned.extra.items():
+            setattr(self, name, value)
+
+    def _index_of_tasks(self, tasks: Any, n_rows: int) -> IntArray:
+        """Return the model index of every row; -1 stands for the shared model."""
+        names = self.task_names_
+        if tasks is None and len(names) > 1:
+            raise InvalidInput(
+                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per row"
+            )
+        if tasks is None:
+            return np.zeros(n_rows, dtype=np.int64)
+        labels = _input.labels_of_rows(tasks, n_rows)
+        labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
+        position = {name: index for index, name in enumerate(names)}
+        index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
+        if (index < 0).any() and (self.unknown_task != "shared" or self.shared_coef_ is None):
+            unknown = labels[int(np.argmax(index < 0))]
+            remedy = (
+                'pass unknown_task="shared" to answer with the shared model'
+                if self.shared_coef_ is not None
+                else "this method has no shared model; fit again with that task"
+            )
+            raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")
+        return index
+
+    def _scores(self, X: Any, tasks: Any) -> Array:
+        """Return (n_rows, k) linear scores."""
+        check_is_fitted(self)
+        X, tasks = _input.without_task_column(X, tasks)
+        rows = _input.features(self, X, reset=False)
+        TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
+        index = self._index_of_tasks(tasks, len(rows))
+        coef = self.coef_ if self.coef_.ndim == 3 else self.coef_[:, None, :]
+        intercept = self.intercept_ if self.intercept_.ndim == 2 else self.intercept_[:, None]
+        if self.shared_coef_ is not None:  # index -1 is the row appended here
+            coef = np.concatenate([coef, self.shared_coef_[None]])
+            intercept = np.concatenate([intercept, self.shared_intercept_[None]])
+        if len(self.task_names_) == 1 and (index == 0).all():
+            return rows @ coef[0].T + intercept[0]
+        scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
+        chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
+        for first in range(0, len(rows), chunk):
+            part = slice(first, first + chunk)
+            scores[part] = np.einsum("nd,nkd->nk", rows[part], coef[index[part]])
+        return scores + intercept[index]
+
+    def save(self, directory: str | PathLike[str], *, task: Any = None) -> None:
+        """Write the model to a folder; ``task=name`` writes that party's model only.
+
+        Guarantee: with ``task`` given, the folder holds that task's personal model and the
+        releases' shared model, nothing computed from any other task's data beyond the releases.
+        """
+        from tacit.estimators._files import save
+
+        save(self, directory, task=task)
+
+    def report(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write a self-contained HTML report of the fit."""
+        from tacit.report import write_report
+
+        write_report(self, path, **options)
+
+
+class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
+    """A regressor with the squared loss."""
+
+    _loss: Loss = SquaredLoss()
+
+    def _encode_target(self, y: AnyArray) -> Array:
+        try:
+            return np.asarray(y, dtype=np.float64)[:, None]
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"y: a regressor needs numbers; {error}") from error
+
+    def predict(self, X: Any, *, tasks: Any = None) -> Array:
+        """Predict one number a row with the model of the row's task."""
+        return self._scores(X, tasks)[:, 0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
+        """Return R² over all rows."""
+        return float(r2_score(y, self.predict(X, tasks=tasks), sample_weight=sample_weight))
+
+
+class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
+    """A classifier with the logistic loss; more than two classes are learned one against the rest.
+
+    ``classes_`` are the classes of all tasks together and count as public. A task that has rows
+    of one class only is allowed: its own data pull its model towards that class as far as the
+    penalty lets them, and what is shared decides the rest.
+    """
+
+    _loss: Loss = LogisticLoss()
+
+    def _encode_target(self, y: AnyArray) -> Array:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInput(
+                f"y: has the one class {self.classes_[0]!r}; a classifier needs at least two classes"
+            )
+        if len(self.classes_) == 2:
+            return codes.astype(np.float64)[:, None]
+        return (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
+
+    def decision_function(self, X: Any, *, tasks: Any = None) -> Array:
+        """Return linear scores: one a row for two classes, else one a row and class."""
+        scores = self._scores(X, tasks)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any, *, tasks: Any = None) -> Array:
+        """Return the probability of every class (one-vs-rest scores normalised to sum to 1)."""
+        positive = expit(self._scores(X, tasks))
+        if len(self.classes_) == 2:
+            return np.hstack([1.0 - positive, positive])
+        return positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def predict(self, X: Any, *, tasks: Any = None) -> AnyArray:
+        """Predict the class of every row with the model of the row's task."""
+        scores = self._scores(X, tasks)
+        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
+        """Return the accuracy over all rows."""
+        predicted = self.predict(X, tasks=tasks)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))

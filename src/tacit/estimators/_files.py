@@ -1,0 +1,86 @@
+"""Estimators to and from model folders (npz + JSON manifest, see :mod:`tacit.models`)."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tacit import models
+from tacit._version import __version__
+from tacit.errors import InvalidInput, ModelFileError
+from tacit.privacy.statement import Statement
+
+__all__ = ["load", "save"]
+
+_ARRAYS = ("coef_", "intercept_", "shared_coef_", "shared_intercept_", "classes_")
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """Return the constructor parameters a JSON file can hold; handles such as a ledger stay out."""
+    kept = {}
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            json.dumps(value)
+        except TypeError:
+            continue
+        kept[name] = value
+    return kept
+
+
+def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) -> None:
+    """Write a fitted estimator; with ``task``, only that task's personal model."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    names = tuple(estimator.task_names_)
+    if task is not None and task not in names:
+        raise InvalidInput(f"task={task!r}: not one of the model's {len(names)} tasks")
+    arrays = {
+        name: np.asarray(getattr(estimator, name))
+        for name in _ARRAYS
+        if getattr(estimator, name, None) is not None
+    }
+    if task is not None:
+        own = [names.index(task)]
+        arrays["coef_"], arrays["intercept_"] = arrays["coef_"][own], arrays["intercept_"][own]
+        names = (task,)
+    manifest = {
+        "tacit": __version__,
+        "parameters": _parameters(estimator),
+        "n_features_in_": estimator.n_features_in_,
+        "feature_names_in_": list(getattr(estimator, "feature_names_in_", ())) or None,
+        "task_names_": names,
+        "privacy_": json.loads(estimator.privacy_.to_json()),
+        "history_": estimator.history_,
+    }
+    models.save(directory, kind=type(estimator).__name__, manifest=manifest, arrays=arrays)
+
+
+def load(directory: str | PathLike[str]) -> Any:
+    """Read back an estimator written by ``save``; predictions are the same to the last bit."""
+    import tacit
+
+    kind, manifest, arrays = models.read(directory)
+    if kind not in tacit.ESTIMATORS:
+        raise ModelFileError(
+            f"{directory}: holds a {kind!r}, which this version of tacit does not know; "
+            f"it was written by tacit {manifest.get('tacit')}"
+        )
+    try:
+        estimator = getattr(tacit, kind)(**manifest["parameters"])
+        estimator.n_features_in_ = manifest["n_features_in_"]
+        if manifest["feature_names_in_"] is not None:
+            estimator.feature_names_in_ = np.asarray(manifest["feature_names_in_"], dtype=object)
+        estimator.task_names_ = tuple(manifest["task_names_"])
+        estimator.privacy_ = Statement.from_json(json.dumps(manifest["privacy_"]))
+        estimator.history_ = tuple(manifest["history_"])
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"{directory}: the manifest lacks or misuses {error}") from error
+    estimator.billboard_ = None
+    estimator.shared_coef_ = estimator.shared_intercept_ = None
+    for name, value in arrays.items():
+        setattr(estimator, name, value)
+    return estimator

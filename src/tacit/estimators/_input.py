@@ -1,0 +1,88 @@
+"""From what users pass (arrays, pandas or polars frames, a column name) to clean arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from tacit._types import AnyArray, Array
+from tacit.errors import InvalidInput
+
+__all__ = ["features", "labels_of_rows", "target", "without_task_column"]
+
+
+def without_task_column(X: Any, tasks: Any) -> tuple[Any, Any]:
+    """Split ``X`` into features and task labels when ``tasks`` names a column of a frame."""
+    if not isinstance(tasks, str):
+        return X, tasks
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise InvalidInput(
+            f"tasks={tasks!r}: a column name needs X to be a pandas or polars frame, not "
+            f"{type(X).__name__}; pass an array with one task label per row instead"
+        )
+    if tasks not in frame.columns:
+        raise InvalidInput(
+            f"tasks={tasks!r}: X has no such column; its columns are {', '.join(frame.columns)}"
+        )
+    return frame.drop(tasks).to_native(), frame.get_column(tasks)
+
+
+def _refuse_non_numeric_columns(X: Any) -> None:
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    bad = [
+        name
+        for name, dtype in frame.schema.items()
+        if not (dtype.is_numeric() or dtype == nw.Boolean or dtype == nw.Object)
+    ]
+    if bad:
+        raise InvalidInput(
+            f"X: columns {', '.join(map(repr, bad))} are not numeric; encode them as numbers "
+            "(one-hot, with publicly known categories) or drop them"
+        )
+
+
+def features(estimator: Any, X: Any, *, reset: bool) -> Array:
+    """Return X as a finite-or-not float array; names and widths are checked by scikit-learn.
+
+    NaN and inf pass here on purpose: :class:`tacit.tasks.TaskSet` refuses them with the task and
+    the column named.
+    """
+    _refuse_non_numeric_columns(X)
+    return validate_data(
+        estimator, X, reset=reset, dtype=(np.float64, np.float32), ensure_all_finite=False
+    )
+
+
+def target(y: Any, n_rows: int) -> AnyArray:
+    """Return y as one value a row."""
+    if y is None:
+        raise InvalidInput("y=None: fit requires y to be passed, but the target y is None")
+    column = nw.from_native(y, series_only=True, pass_through=True)
+    values = column_or_1d(
+        column.to_numpy() if isinstance(column, nw.Series) else y, warn=True, input_name="y"
+    )
+    if len(values) != n_rows:
+        raise InvalidInput(
+            f"y: has {len(values)} values for {n_rows} rows of X; pass one value per row"
+        )
+    return np.asarray(values)
+
+
+def labels_of_rows(tasks: Any, n_rows: int) -> Any:
+    """Return one task label a row (a single task named 0 if ``tasks`` is None)."""
+    if tasks is None:
+        return np.zeros(n_rows, dtype=np.int64)
+    column = nw.from_native(tasks, series_only=True, pass_through=True)
+    labels = column.to_list() if isinstance(column, nw.Series) else tasks
+    labels = labels if isinstance(labels, np.ndarray) else list(labels)
+    if len(labels) != n_rows:
+        raise InvalidInput(
+            f"tasks: has {len(labels)} labels for {n_rows} rows of X; pass one label per row"
+        )
+    return labels
