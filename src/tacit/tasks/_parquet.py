@@ -1,0 +1,289 @@
+"""Tasks in parquet files: read whole, in batches of tasks, or sorted by task outside memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import DataNotFound, InvalidInput
+from tacit.tasks import _intake, _splits
+from tacit.tasks._labels import group_labels
+from tacit.tasks._taskset import TaskSet
+
+__all__ = ["ParquetRows", "ParquetTasks", "coded", "read_whole"]
+
+# Rows decoded at a time: the columns of a piece stay in cache while they are woven into rows.
+PIECE = 8192
+
+
+class ParquetTasks:
+    """Tasks of a parquet file (or a folder of files), handed out a batch of tasks at a time.
+
+    The rows of a task must stand together; in which order tasks come does not matter. Files that
+    are not so are refused with the remedy, `sort_parquet`. Opening reads the task column only,
+    and keeps the m labels and m + 1 offsets in memory; rows are read when asked for, from
+    memory-mapped files.
+
+    Parameters
+    ----------
+    path : path
+        A parquet file, or a folder whose ``*.parquet`` files are read in order of name.
+    tasks : str
+        Column of task labels.
+    target : str, optional
+        Column to learn.
+    features : sequence of str, optional
+        Columns to learn from; by default all others.
+
+    Attributes
+    ----------
+    names : tuple
+        Task labels in the file's order.
+    offsets : (m + 1,) int64 array
+        Rows of task i are rows ``offsets[i]:offsets[i + 1]`` of the file.
+    feature_names : tuple of str
+        Names of the features.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        tasks: str,
+        target: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> None:
+        self._rows = ParquetRows(path, tasks, target, features)
+        self.feature_names = tuple(self._rows.features)
+        self.names, self.offsets = _index(self._rows)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all tasks."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)
+
+    @property
+    def counts(self) -> IntArray:
+        """Rows of each task (m,)."""
+        return np.diff(self.offsets)
+
+    def batches(self, max_rows: int) -> Iterator[TaskSet]:
+        """Yield consecutive tasks in sets of at most ``max_rows`` rows, in the file's order.
+
+        A task is never cut in two: one that is larger comes alone. ``order`` of a set counts
+        the rows of the file.
+        """
+        max_rows = _check.positive_integer("max_rows", max_rows, remedy="use 1_000_000, say")
+        reader = _Reader(self._rows)
+        for first, last in _splits.runs_of_tasks(self.offsets, max_rows):
+            start, stop = int(self.offsets[first]), int(self.offsets[last])
+            X, y = reader.take(stop - start)
+            offsets = self.offsets[first : last + 1] - start
+            names = self.names[first:last]
+            codes = np.repeat(np.arange(last - first), np.diff(offsets))
+            _intake.check_finite(X, y, codes, names, self.feature_names, first_row=start)
+            order = np.arange(start, stop, dtype=np.int64)
+            yield TaskSet(X, y, offsets, names, order, self.feature_names)
+
+
+def read_whole(
+    path: str | Path, *, tasks: str, target: str | None, features: Sequence[str] | None
+) -> tuple[Array, Array | None, AnyArray, tuple[str, ...]]:
+    """Read all rows: features, targets, labels and feature names, in the file's order."""
+    rows = ParquetRows(path, tasks, target, features)
+    X, y = _Reader(rows).take(rows.n_rows)
+    labels = np.empty(rows.n_rows, dtype=object)
+    start = 0
+    for codes, values in rows.labels():
+        labels[start : start + len(codes)] = _objects(values)[codes]
+        start += len(codes)
+    return X, y, labels, tuple(rows.features)
+
+
+class ParquetRows:
+    """The columns of one or several parquet files that a task set is made of."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        tasks: str,
+        target: str | None,
+        features: Sequence[str] | None,
+        *,
+        all_columns: bool = False,
+    ) -> None:
+        try:
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise InvalidInput(
+                "parquet needs pyarrow; install it with: pip install 'tacit[parquet]'"
+            ) from error
+
+        self._files = [pq.ParquetFile(file, memory_map=True) for file in _files(Path(path))]
+        self.schema = self._files[0].schema_arrow
+        if any(not file.schema_arrow.equals(self.schema) for file in self._files[1:]):
+            raise InvalidInput(f"{path}: the files do not have the same columns")
+        self.tasks, self.target = tasks, target
+        self.features = _feature_columns(self.schema, tasks, target, features)
+        self.n_rows = sum(file.metadata.num_rows for file in self._files)
+        if not self.n_rows:
+            raise InvalidInput(f"{path}: has no rows")
+        if not all_columns:
+            self.dtype = _common_type(self.schema, self.features, target)
+
+    def pieces(self, columns: Sequence[str], size: int = PIECE) -> Iterator[Any]:
+        """Record batches of ``columns``."""
+        for file in self._files:
+            yield from file.iter_batches(batch_size=size, columns=list(columns))
+
+    def labels(self) -> Iterator[tuple[IntArray, list[Hashable]]]:
+        """Task labels, piece by piece, as codes into a list of distinct values."""
+        row = 0
+        for piece in self.pieces([self.tasks], size=8 * PIECE):
+            column = piece.column(0)
+            if column.null_count:
+                missing = row + int(np.flatnonzero(column.is_null().to_numpy(False))[0])
+                raise InvalidInput(
+                    f"tasks: missing label in row {missing}; "
+                    "drop those rows or give them a label of their own"
+                )
+            yield coded(column)
+            row += len(column)
+
+
+class _Reader:
+    """Reads features and targets in order, any number of rows at a time."""
+
+    def __init__(self, rows: ParquetRows) -> None:
+        self._rows = rows
+        self._columns = [*rows.features, *([] if rows.target is None else [rows.target])]
+        self._pieces = rows.pieces(self._columns)
+        self._piece: Any = None
+        self._used = 0
+
+    def take(self, n_rows: int) -> tuple[Array, Array | None]:
+        """Return the next ``n_rows`` rows as (X, y)."""
+        X = np.empty((n_rows, len(self._rows.features)), dtype=self._rows.dtype)
+        y = None if self._rows.target is None else np.empty(n_rows)
+        done = 0
+        while done < n_rows:
+            if self._piece is None or self._used == self._piece.num_rows:
+                self._piece, self._used = next(self._pieces), 0
+            count = min(n_rows - done, self._piece.num_rows - self._used)
+            part = self._piece.slice(self._used, count)
+            for position in range(X.shape[1]):
+                X[done : done + count, position] = _floats(part.column(position))
+            if y is not None:
+                y[done : done + count] = _floats(part.column(X.shape[1]))
+            done += count
+            self._used += count
+        return X, y
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        raise DataNotFound(f"{path}: no parquet file here; check the path")
+    return files
+
+
+def _feature_columns(
+    schema: Any, tasks: str, target: str | None, features: Sequence[str] | None
+) -> list[str]:
+    from tacit.tasks._frames import feature_columns
+
+    repeated = {name for name in schema.names if schema.names.count(name) > 1}
+    if repeated:
+        raise InvalidInput(f"columns {sorted(repeated)} occur more than once; rename them")
+    chosen = feature_columns(schema.names, tasks, target, features)
+    named = {"tasks": [tasks], "target": [] if target is None else [target], "features": chosen}
+    for role, columns in named.items():
+        for column in columns:
+            if column not in schema.names:
+                raise InvalidInput(
+                    f"{role}={column!r}: no such column; the file has {schema.names}"
+                )
+    return chosen
+
+
+def _common_type(schema: Any, features: Sequence[str], target: str | None) -> Any:
+    """float32 if all features are, else float64; text columns are named and refused."""
+    import pyarrow.types as kinds
+
+    if not features:
+        raise InvalidInput("features: no columns left; name at least one")
+    columns = [*features, *([] if target is None else [target])]
+    types = {column: schema.field(column).type for column in columns}
+    numeric = (kinds.is_floating, kinds.is_integer, kinds.is_boolean, kinds.is_decimal)
+    text = [column for column in columns if not any(check(types[column]) for check in numeric)]
+    if text:
+        listed = ", ".join(f"{column!r} ({types[column]})" for column in text)
+        raise InvalidInput(
+            f"features: not numeric: {listed}; encode these columns or leave them out "
+            "(features=[...])"
+        )
+    single = all(kinds.is_float32(types[column]) for column in features)
+    return np.float32 if single else np.float64
+
+
+def _floats(column: Any) -> AnyArray:
+    """An Arrow column as floats, missing values as NaN."""
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+    values: AnyArray = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def coded(column: Any) -> tuple[IntArray, list[Hashable]]:
+    """An Arrow column as codes into a list of its distinct values."""
+    import pyarrow as pa
+
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _objects(values: Sequence[Hashable]) -> AnyArray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _index(rows: ParquetRows) -> tuple[tuple[Hashable, ...], IntArray]:
+    """Labels and offsets of the tasks, in the file's order; an error if a task comes twice."""
+    names: list[Hashable] = []
+    starts: list[AnyArray] = []
+    row = 0
+    for codes, values in rows.labels():
+        first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+        labels = [values[code] for code in codes[first].tolist()]
+        if names and labels[0] == names[-1]:
+            first, labels = first[1:], labels[1:]
+        names.extend(labels)
+        starts.append(first + row)
+        row += len(codes)
+    group_labels(names)
+    if len(set(names)) != len(names):
+        again = Counter(names).most_common(1)[0][0]
+        raise InvalidInput(
+            f"tasks: rows of task {again!r} do not stand together; sort the file first with "
+            f"tacit.tasks.sort_parquet(source, destination, tasks={rows.tasks!r})"
+        )
+    return tuple(names), np.concatenate([*starts, [rows.n_rows]]).astype(np.int64)
