@@ -1,0 +1,121 @@
+"""Compiled kernels: one pass over the rows for the gradients of all tasks.
+
+Imported only by `tacit.numerics.kernels`, and only when the data are large enough: importing
+Numba and compiling cost about a second, which a small fit must not pay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from tacit._types import AnyArray
+
+__all__ = ["fused_gradient"]
+
+# Sums may be reassociated and fused (that is what lets the loops use vector registers), but NaN
+# and infinity keep their meaning, so bad values still show in the result.
+_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without the GIL, cached on disk where a cache can be written."""
+    try:
+        compiled = numba.njit(cache=True, nogil=True, fastmath=_FASTMATH, error_model="numpy")(
+            function
+        )
+    except RuntimeError:  # no writable place for the cache: compile again in every process
+        compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
+    return compiled
+
+
+@_compiled
+def fused_gradient(
+    X: AnyArray,
+    y: AnyArray,
+    starts: AnyArray,
+    owner: AnyArray,
+    first: int,
+    last: int,
+    W: AnyArray,
+    scale: AnyArray,
+    keep: float,
+    logistic: bool,
+    out: AnyArray,
+) -> None:
+    """Write ``keep · w + scale · Σ_r ℓ'(x_rᵀw) x_r`` for segments ``first`` to ``last``.
+
+    Rows are taken in blocks that fit the first-level cache: predictions of the block, then the
+    loss's derivative, then the block's share of the gradient, so main memory is read once. Four
+    rows at a time amortise the loads of ``w`` and the loads and stores of the gradient.
+    """
+    d = X.shape[1]
+    block = 64
+    r = np.empty(block, X.dtype)
+    one = X.dtype.type(1.0)
+    for s in range(first, last):
+        w = W[owner[s]]
+        g = out[s]
+        for j in range(d):
+            g[j] = 0
+        top = starts[s + 1]
+        low = starts[s]
+        while low < top:
+            n = min(block, top - low)
+            full = n - n % 4
+            for i in range(0, full, 4):
+                a = X[low + i]
+                b = X[low + i + 1]
+                c = X[low + i + 2]
+                e = X[low + i + 3]
+                za = zb = zc = ze = X.dtype.type(0.0)
+                for j in range(d):
+                    wj = w[j]
+                    za += a[j] * wj
+                    zb += b[j] * wj
+                    zc += c[j] * wj
+                    ze += e[j] * wj
+                r[i] = za
+                r[i + 1] = zb
+                r[i + 2] = zc
+                r[i + 3] = ze
+            for i in range(full, n):
+                a = X[low + i]
+                za = X.dtype.type(0.0)
+                for j in range(d):
+                    za += a[j] * w[j]
+                r[i] = za
+            if logistic:
+                for i in range(n):
+                    r[i] = one / (one + math.exp(-r[i])) - y[low + i]
+            else:
+                for i in range(n):
+                    r[i] -= y[low + i]
+            for i in range(0, full, 4):
+                a = X[low + i]
+                b = X[low + i + 1]
+                c = X[low + i + 2]
+                e = X[low + i + 3]
+                ra = r[i]
+                rb = r[i + 1]
+                rc = r[i + 2]
+                re = r[i + 3]
+                for j in range(d):
+                    g[j] += ra * a[j] + rb * b[j] + rc * c[j] + re * e[j]
+            for i in range(full, n):
+                a = X[low + i]
+                ra = r[i]
+                for j in range(d):
+                    g[j] += ra * a[j]
+            low += n
+        factor = scale[owner[s]]
+        if keep != 0:
+            for j in range(d):
+                g[j] = keep * w[j] + factor * g[j]
+        else:
+            for j in range(d):
+                g[j] *= factor

@@ -1,0 +1,78 @@
+"""Ragged tasks as a few stacks of equal height, for batched linear algebra.
+
+Tasks of similar size are stacked to (b, n, d), padded with zero rows up to 12.5 %. A zero row
+changes neither a Gram matrix nor a fit, so the padding never has to be undone; stacks are cut so
+that one of them stays within a set memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import AnyArray, Array, IntArray
+
+__all__ = ["Bucket", "size_buckets"]
+
+_ELEMENTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Tasks of similar size: their indices, their rows and which of those are real."""
+
+    tasks: IntArray
+    rows: IntArray
+    mask: AnyArray
+
+    @property
+    def counts(self) -> IntArray:
+        """Number of real rows of every task in the bucket."""
+        return self.mask.sum(axis=1)
+
+    def stack(self, values: Array) -> Array:
+        """Return ``values`` by task, (b, n, …) in float64, zero in the padding."""
+        stacked = np.asarray(values[self.rows], dtype=np.float64)
+        if not self.mask.all():
+            stacked[~self.mask] = 0
+        return stacked
+
+    def scatter(self, stacked: Array, into: Array) -> None:
+        """Write the real entries of ``stacked`` (b, n) to their rows of ``into`` (N,)."""
+        into[self.rows[self.mask]] = stacked[self.mask]
+
+
+def _padded_size(counts: IntArray) -> IntArray:
+    """Round sizes up to one of eight per octave."""
+    octave = np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    grid = 1 << np.maximum(octave - 3, 0)
+    padded: IntArray = -(-counts // grid) * grid
+    return padded
+
+
+def size_buckets(offsets: IntArray, width: int, elements: int = _ELEMENTS) -> Iterator[Bucket]:
+    """Yield every task once, in stacks of about ``elements`` numbers.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (m + 1,)
+        Rows of task i are ``offsets[i]:offsets[i + 1]``.
+    width : int
+        Numbers a row needs in the computation to come (usually d).
+    elements : int
+        Numbers in one stack; a single larger task makes a stack of its own.
+    """
+    counts = np.diff(offsets)
+    padded = _padded_size(counts)
+    order = np.argsort(padded, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(padded[order])) + 1):
+        size = int(padded[group[0]])
+        per_stack = max(1, elements // max(1, size * width))
+        for low in range(0, len(group), per_stack):
+            tasks = group[low : low + per_stack]
+            position = np.arange(size)
+            mask = position < counts[tasks][:, None]
+            rows = offsets[tasks][:, None] + np.minimum(position, counts[tasks][:, None] - 1)
+            yield Bucket(tasks, rows, mask)

@@ -1,0 +1,139 @@
+"""Gradients of all tasks' losses in one pass over the rows.
+
+Both kernels compute, for every task i, ``keep · w_i + rate_i · Σ_r ℓ'(x_rᵀ w_i, y_r) x_r``: the
+gradient (keep 0, rate 1/n_i) or a whole gradient step (keep 1, rate −step/n_i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from tacit._check import one_of
+from tacit._types import Array, IntArray
+from tacit.errors import InvalidInput
+from tacit.losses import LogisticLoss, Loss, SquaredLoss
+from tacit.numerics.threads import n_threads, parallel_map
+
+__all__ = ["FusedKernel", "Kernel", "NumpyKernel", "choose_kernel"]
+
+# Below this many numbers in X a numpy round takes some ten milliseconds, and importing and
+# compiling (or loading from the cache) would cost more than a whole fit.
+FUSED_FROM = 2_000_000
+_CHUNK = 250_000
+_SEGMENT_ROWS = 8192
+
+
+class Kernel(Protocol):
+    """Something that turns models into gradients or steps, for all tasks at once."""
+
+    def combine(self, W: Array, rate: Array, keep: float) -> Array:
+        """Return ``keep · w_i + rate_i · Σ_r ℓ'(x_rᵀ w_i, y_r) x_r`` for every task."""
+
+
+def task_chunks(offsets: IntArray, d: int, elements: int = _CHUNK) -> Iterator[tuple[int, int]]:
+    """Cut the tasks into runs of about ``elements`` numbers, never cutting a task."""
+    marks = np.arange(0, offsets[-1], max(1, elements // max(d, 1)))
+    cuts = np.unique(np.append(np.searchsorted(offsets, marks), len(offsets) - 1))
+    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+
+
+def row_predictions(X: Array, W: Array, offsets: IntArray, first: int, last: int) -> Array:
+    """Return ``x_rᵀ w_i`` for the rows of tasks ``first`` to ``last``."""
+    rows = X[offsets[first] : offsets[last]]
+    if last - first == 1:
+        return rows @ W[first]
+    models = np.repeat(W[first:last], np.diff(offsets[first : last + 1]), axis=0)
+    return np.einsum("nd,nd->n", rows, models)
+
+
+class NumpyKernel:
+    """Segment sums in plain numpy, a cache-sized run of tasks at a time.
+
+    Needs no compilation, works for every loss, and costs about 4 memory passes over X.
+    """
+
+    def __init__(self, X: Array, y: Array, offsets: IntArray, loss: Loss) -> None:
+        self._X, self._y, self._offsets, self._loss = X, y, offsets, loss
+
+    def combine(self, W: Array, rate: Array, keep: float) -> Array:
+        """Return ``keep · w_i + rate_i · Σ_r ℓ'(x_rᵀ w_i, y_r) x_r`` for every task."""
+        offsets = self._offsets
+        total = np.empty_like(W)
+        for first, last in task_chunks(offsets, W.shape[1]):
+            rows = slice(offsets[first], offsets[last])
+            z = row_predictions(self._X, W, offsets, first, last)
+            slope = self._loss.derivative(z, self._y[rows])
+            if last - first == 1:
+                total[first] = slope @ self._X[rows]
+            else:
+                heads = offsets[first:last] - offsets[first]
+                np.add.reduceat(self._X[rows] * slope[:, None], heads, out=total[first:last])
+        total *= rate[:, None]
+        return total + W.dtype.type(keep) * W if keep else total
+
+
+class FusedKernel:
+    """Compiled kernel: predictions, slopes and gradients while a block of rows is in cache."""
+
+    def __init__(self, X: Array, y: Array, offsets: IntArray, loss: Loss) -> None:
+        self._X, self._y = X, y
+        self._logistic = isinstance(loss, LogisticLoss)
+        self._starts, self._owner, self._heads = _segments(offsets)
+
+    def combine(self, W: Array, rate: Array, keep: float) -> Array:
+        """Return ``keep · w_i + rate_i · Σ_r ℓ'(x_rᵀ w_i, y_r) x_r`` for every task."""
+        from tacit.numerics._fused import fused_gradient
+
+        starts, owner = self._starts, self._owner
+        n_segments = len(owner)
+        whole = n_segments == len(W)
+        out = np.empty((n_segments, W.shape[1]), dtype=W.dtype)
+        # More pieces than threads, so that a thread held up elsewhere does not hold up the round.
+        pieces = min(8 * n_threads(), n_segments)
+        cuts = np.searchsorted(starts[1:], np.linspace(0, starts[-1], pieces + 1)[1:-1])
+        bounds = [0, *cuts.tolist(), n_segments]
+        kept = W.dtype.type(keep if whole else 0)
+
+        def run(piece: int) -> None:
+            fused_gradient(
+                self._X,
+                self._y,
+                starts,
+                owner,
+                bounds[piece],
+                bounds[piece + 1],
+                W,
+                rate,
+                kept,
+                self._logistic,
+                out,
+            )
+
+        parallel_map(run, range(pieces))
+        if whole:
+            return out
+        total = np.add.reduceat(out, self._heads, axis=0)
+        return total + W.dtype.type(keep) * W if keep else total
+
+
+def _segments(offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut long tasks into segments of rows: their starts, their tasks, each task's first one."""
+    pieces = -(-np.diff(offsets) // _SEGMENT_ROWS)
+    owner = np.repeat(np.arange(len(pieces)), pieces)
+    heads = np.concatenate([[0], np.cumsum(pieces)[:-1]])
+    starts = offsets[owner] + (np.arange(len(owner)) - heads[owner]) * _SEGMENT_ROWS
+    return np.append(starts, offsets[-1]).astype(np.int64), owner, heads
+
+
+def choose_kernel(X: Array, y: Array, offsets: IntArray, loss: Loss, kernel: str) -> Kernel:
+    """Return the kernel asked for; ``"auto"`` decides by size and loss."""
+    one_of("kernel", kernel, ("auto", "numpy", "fused"))
+    fusable = type(loss) in (SquaredLoss, LogisticLoss)
+    if kernel == "fused" and not fusable:
+        raise InvalidInput(f'kernel="fused": no compiled form of {loss!r}; use kernel="auto"')
+    if kernel == "fused" or (kernel == "auto" and fusable and X.size >= FUSED_FROM):
+        return FusedKernel(X, y, offsets, loss)
+    return NumpyKernel(X, y, offsets, loss)

@@ -1,0 +1,38 @@
+"""One small pool of threads for kernels that run without the GIL.
+
+Plain threads instead of a compiled threading layer: they survive ``fork`` (the pool is made anew
+in the child), never clash with a caller's own threads, and keep compilation short.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["n_threads", "parallel_map"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+def n_threads() -> int:
+    """Return how many threads to use: the processor's share, or ``OMP_NUM_THREADS`` if lower."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    limit = int(asked) if asked.isdigit() and int(asked) > 0 else None
+    return max(1, min(available or 1, limit or available or 1))
+
+
+def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Apply ``function`` to every item, in the order given; the first error is raised."""
+    threads = n_threads()
+    if threads == 1:
+        return [function(item) for item in items]
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="tacit")
+    return list(_pools[threads].map(function, items))
