@@ -18,20 +18,20 @@ class Table:
 
     def __init__(self, frame: Any) -> None:
         import narwhals.stable.v1 as nw
+        from narwhals.exceptions import DuplicateError
 
         try:
             self._frame = nw.from_native(frame, eager_only=True)
             self.columns: tuple[Any, ...] = tuple(self._frame.columns)
+        except DuplicateError:
+            raise InvalidInput("frame: some columns occur more than once; rename them") from None
         except TypeError:
             raise InvalidInput(
                 f"frame: {type(frame).__name__} is not a table held in memory; "
                 "pass a pandas, polars or Arrow frame (call .collect() on a lazy one)"
             ) from None
-        repeated = {str(name) for name in self.columns if self.columns.count(name) > 1}
-        if repeated:
-            raise InvalidInput(
-                f"frame: columns {sorted(repeated)} occur more than once; rename them"
-            )
+        if len(set(self.columns)) < len(self.columns):
+            raise InvalidInput("frame: some columns occur more than once; rename them")
 
     def series(self, column: Any, role: str) -> Any:
         """One column as the library's own series."""

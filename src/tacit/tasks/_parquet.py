@@ -144,8 +144,15 @@ class ParquetRows:
         self.n_rows = sum(file.metadata.num_rows for file in self._files)
         if not self.n_rows:
             raise InvalidInput(f"{path}: has no rows")
-        if not all_columns:
-            self.dtype = _common_type(self.schema, self.features, target)
+        if not self.features and not all_columns:
+            raise InvalidInput("features: no columns left; name at least one")
+        self.dtype = _float_type(self.schema, self.features, "features")
+        self.target_dtype = _float_type(self.schema, [] if target is None else [target], "target")
+
+    @property
+    def columns(self) -> list[str]:
+        """Features and, behind them, the target."""
+        return [*self.features, *([] if self.target is None else [self.target])]
 
     def pieces(self, columns: Sequence[str], size: int = PIECE) -> Iterator[Any]:
         """Record batches of ``columns``."""
@@ -172,15 +179,14 @@ class _Reader:
 
     def __init__(self, rows: ParquetRows) -> None:
         self._rows = rows
-        self._columns = [*rows.features, *([] if rows.target is None else [rows.target])]
-        self._pieces = rows.pieces(self._columns)
+        self._pieces = rows.pieces(rows.columns)
         self._piece: Any = None
         self._used = 0
 
     def take(self, n_rows: int) -> tuple[Array, Array | None]:
         """Return the next ``n_rows`` rows as (X, y)."""
         X = np.empty((n_rows, len(self._rows.features)), dtype=self._rows.dtype)
-        y = None if self._rows.target is None else np.empty(n_rows)
+        y = None if self._rows.target is None else np.empty(n_rows, dtype=self._rows.target_dtype)
         done = 0
         while done < n_rows:
             if self._piece is None or self._used == self._piece.num_rows:
@@ -222,23 +228,20 @@ def _feature_columns(
     return chosen
 
 
-def _common_type(schema: Any, features: Sequence[str], target: str | None) -> Any:
-    """float32 if all features are, else float64; text columns are named and refused."""
+def _float_type(schema: Any, columns: Sequence[str], role: str) -> Any:
+    """float32 if all columns are, else float64; text columns are named and refused."""
     import pyarrow.types as kinds
 
-    if not features:
-        raise InvalidInput("features: no columns left; name at least one")
-    columns = [*features, *([] if target is None else [target])]
     types = {column: schema.field(column).type for column in columns}
     numeric = (kinds.is_floating, kinds.is_integer, kinds.is_boolean, kinds.is_decimal)
     text = [column for column in columns if not any(check(types[column]) for check in numeric)]
     if text:
         listed = ", ".join(f"{column!r} ({types[column]})" for column in text)
         raise InvalidInput(
-            f"features: not numeric: {listed}; encode these columns or leave them out "
+            f"{role}: not numeric: {listed}; encode these columns or leave them out "
             "(features=[...])"
         )
-    single = all(kinds.is_float32(types[column]) for column in features)
+    single = all(kinds.is_float32(types[column]) for column in columns)
     return np.float32 if single else np.float64
 
 
