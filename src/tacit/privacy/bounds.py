@@ -1,0 +1,307 @@
+"""Bounds: what limits a message, and how far one unit can then move the sum of all messages.
+
+Messages have the unit (a task, or a row) on axis 0: (m, d), or (m, k, d) with k vectors per unit
+that are *one* message and are clipped jointly.
+
+Floating point. A bounded message has norm ≤ radius in exact arithmetic: the computed norm of D
+entries errs by a relative (D + 8)·2⁻⁵³ at most, so clipping aims at radius·(1 − (D + 16)·2⁻⁵²),
+and the entries are then cut, towards zero, to multiples of a public step, 2⁻³⁰ of the radius
+rounded up to a power of two. Multiples of one step add up exactly in float64, in any order, for up
+to 2²³ messages, so the sum of bounded vectors has exactly the sensitivity stated, without rounding.
+Sums that are not exact (second moments, row gradients taken through a matrix product) carry a
+relative slack of 2⁻²⁰ in their sensitivity, whose derivation stands beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._check import positive, positive_integer
+from tacit._types import Array
+from tacit.errors import InvalidInput
+from tacit.privacy.unit import Adjacency, Norm, Unit
+
+__all__ = [
+    "Bound",
+    "RowClip",
+    "RowGradientClip",
+    "RowNormalise",
+    "SecondMoment",
+    "VectorClip",
+    "VectorNormalise",
+]
+
+Floats = NDArray[np.float64]
+_STEP_BITS = 30
+_SLACK = 1 + 2.0**-20
+_MOST_MESSAGES = 1 << 22
+_BLOCK = 512
+
+
+def _checked_messages(messages: ArrayLike) -> Floats:
+    array = np.asarray(messages)
+    if array.ndim < 2:
+        raise InvalidInput(f"messages: must have shape (units, …), not {array.shape}")
+    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+        raise InvalidInput(f"messages: must be real numbers, not {array.dtype}")
+    array = array.astype(np.float64, copy=False)
+    if not np.isfinite(array).all():
+        unit = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise InvalidInput(f"messages: NaN or infinite in message {unit}; mend it where it is made")
+    return array
+
+
+def _norms(flat: Floats) -> Floats:
+    """Return row norms, free of overflow and underflow."""
+    largest = np.max(np.abs(flat), axis=1, initial=0.0)
+    if np.all((largest < 2.0**400) & ((largest > 2.0**-400) | (largest == 0))):
+        return np.sqrt(np.einsum("ij,ij->i", flat, flat))
+    scale = np.where(largest > 0, largest, 1.0)
+    scaled = flat / scale[:, None]
+    # Where even this overflows the norm is infinite, and the message is scaled to zero.
+    with np.errstate(over="ignore"):
+        norms: Floats = scale * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return norms
+
+
+def _rescaled(messages: ArrayLike, radius: float, *, always: bool) -> Floats:
+    """Return messages of norm ≤ radius on the radius's step; ``always`` moves short ones up."""
+    array = _checked_messages(messages)
+    flat = array.reshape(array.shape[0], -1)
+    norms = _norms(flat)
+    if math.isinf(radius):
+        return array
+    target = radius * (1 - (flat.shape[1] + 16) * 2.0**-52)
+    moved = norms > 0 if always else norms > target
+    factors = np.where(moved, target / np.where(norms > 0, norms, 1.0), 1.0)
+    # A subnormal factor has too few bits to aim with; such a message is cut to zero.
+    factors[factors < 2.0**-900] = 0.0
+    step = math.ldexp(1.0, math.frexp(radius)[1] - _STEP_BITS)
+    bounded = flat * (factors / step)[:, None]
+    np.trunc(bounded, out=bounded)
+    bounded *= step
+    return bounded.reshape(array.shape)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What limits a message; subclasses say how.
+
+    Parameters
+    ----------
+    radius
+        Public limit of a message's ℓ2 norm over all its entries (of all trailing axes together).
+
+    Guarantee: ``sensitivity(norm, adjacency)`` bounds the change of the sum (`aggregate`) of
+    bounded messages between neighbouring data sets, whatever the messages were computed from. It
+    holds for the unit that axis 0 counts. NaN and infinite messages are refused before anything is
+    computed.
+    """
+
+    radius: float
+    unit: ClassVar[Unit] = Unit.TASK
+
+    def __post_init__(self) -> None:
+        radius = positive("radius", self.radius, remedy="give a public bound", allow_inf=True)
+        if not (2.0**-200 <= radius <= 2.0**200 or math.isinf(radius)):
+            raise InvalidInput(f"radius={radius!r}: must lie between 2**-200 and 2**200; rescale")
+        object.__setattr__(self, "radius", radius)
+
+    def __call__(self, messages: ArrayLike) -> Array:
+        """Return bounded messages of the same shape."""
+        return _rescaled(messages, self.radius, always=False)
+
+    def aggregate(self, messages: ArrayLike) -> Array:
+        """Return the sum over axis 0 of messages that are bounded already."""
+        return np.sum(_checked_messages(messages), axis=0)
+
+    def sensitivity(
+        self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
+    ) -> float:
+        """Return how far one unit can move the sum, measured in ``norm``.
+
+        Parameters
+        ----------
+        norm
+            ℓ2 (or Frobenius, the same thing entry by entry); ℓ1 needs ``dimension``.
+        adjacency
+            Replace-one counts the distance of two messages, the others the length of one.
+        dimension
+            Number of entries of one message; ℓ1 ≤ √dimension · ℓ2.
+        """
+        norm, length = Norm(norm), self._reach(Adjacency(adjacency))
+        if norm in (Norm.L2, Norm.FROBENIUS):
+            return length
+        if norm is Norm.L1:
+            return _up(length * math.sqrt(_dimension(dimension)))
+        raise InvalidInput(f"norm={norm.value!r}: a sum of vectors has no such norm; use 'l2'")
+
+    def _reach(self, adjacency: Adjacency) -> float:
+        return 2 * self.radius if adjacency is Adjacency.REPLACE_ONE else self.radius
+
+
+@dataclass(frozen=True)
+class VectorClip(Bound):
+    """Scale messages longer than ``radius`` down to it; leave the others.
+
+    Guarantee: as `Bound`; ℓ2 sensitivity of the sum 2·radius (replace-one) or radius.
+    """
+
+
+@dataclass(frozen=True)
+class VectorNormalise(Bound):
+    """Keep only a message's direction, at length ``radius``; zero stays zero.
+
+    Guarantee: as `Bound`; ℓ2 sensitivity of the sum 2·radius (replace-one) or radius.
+    """
+
+    radius: float = 1.0
+
+    def __call__(self, messages: ArrayLike) -> Array:
+        """Return messages of norm ``radius`` (up to the rounding of the module docstring)."""
+        return _rescaled(messages, self.radius, always=True)
+
+
+@dataclass(frozen=True)
+class RowClip(Bound):
+    """Clip rows (N, d) to a public norm; the unit is the row.
+
+    Guarantee: as `Bound`, for one row; a task with several changed rows needs group privacy.
+    """
+
+    unit: ClassVar[Unit] = Unit.ROW
+
+
+@dataclass(frozen=True)
+class RowNormalise(VectorNormalise):
+    """Scale rows (N, d) to a public norm; the unit is the row.
+
+    Guarantee: as `Bound`, for one row.
+    """
+
+    unit: ClassVar[Unit] = Unit.ROW
+
+
+@dataclass(frozen=True)
+class RowGradientClip(Bound):
+    """Clip every row's gradient to ``radius``; the unit is the row.
+
+    Call it on gradients (N, d) or (N, k, d), or use `derivatives` for linear models, which never
+    forms them.
+
+    Guarantee: as `Bound`, for one row. The sensitivity includes a relative slack of 2⁻²⁰ so that
+    the sum may be taken in floating point in any order (a matrix product): n terms of norm ≤ C err
+    by at most n·2⁻⁵³·nC on either of two data sets, 2⁻²⁰·C for n = 2¹⁶ rows.
+    """
+
+    unit: ClassVar[Unit] = Unit.ROW
+
+    def derivatives(self, derivative: ArrayLike, row_norms: ArrayLike) -> Array:
+        """Return the loss derivatives c with |c|·‖x‖ ≤ radius, for gradients c·x.
+
+        Parameters
+        ----------
+        derivative
+            ℓ'(z) of every row, (N,), or (N, k) for k outputs (clipped jointly).
+        row_norms
+            ‖x‖ of every row, (N,), as computed in float64.
+        """
+        values = np.asarray(derivative, dtype=np.float64)
+        lengths = np.asarray(row_norms, dtype=np.float64)
+        if not (np.isfinite(values).all() and np.isfinite(lengths).all()):
+            raise InvalidInput("derivative: NaN or infinite; mend the rows or the model first")
+        outputs = values.reshape(values.shape[0], -1)
+        gradient_norms = _norms(outputs) * lengths
+        # 2⁻³⁰ covers the rounding of norms of up to 2²⁰ features and outputs.
+        target = self.radius * (1 - 2.0**-30)
+        factors = np.minimum(1.0, target / np.maximum(gradient_norms, target))
+        return (outputs * factors[:, None]).reshape(values.shape)
+
+    def _reach(self, adjacency: Adjacency) -> float:
+        return super()._reach(adjacency) * _SLACK
+
+
+@dataclass(frozen=True)
+class SecondMoment(Bound):
+    """Bound messages by ``inner`` and sum their outer products Σ w wᵀ (or only the diagonal).
+
+    Parameters
+    ----------
+    radius
+        K, the limit of a message's norm; ``inner`` must have the same radius.
+    inner
+        `VectorClip` (default) or `VectorNormalise`.
+    diagonal
+        Aggregate the d squared entries only.
+
+    Guarantee: as `Bound` for the aggregate. A message contributes a PSD matrix P of trace ≤ K² (a
+    message (k, d) the sum of its k outer products). Replace-one: ‖P' − P‖_F² ≤ ‖P'‖_F² + ‖P‖_F² ≤
+    2K⁴ since tr(P P') ≥ 0, and ‖P' − P‖_* ≤ tr P' + tr P ≤ 2K²; the diagonals are non-negative
+    vectors of sum ≤ K², hence √2K² in ℓ2 and 2K² in ℓ1. Otherwise one P: K² in every norm. The
+    relative slack of 2⁻²⁰ covers rounding: blocks of 512 rows by matrix product, added pairwise,
+    err in Frobenius norm by at most (512 + 14)·2⁻⁵³·Σ‖w‖² ≤ 2⁻²² K² for 2²² vectors, and twice
+    that between two data sets; more vectors are refused.
+    """
+
+    inner: VectorClip | VectorNormalise | None = None
+    diagonal: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.inner or VectorClip(self.radius)
+        if inner.radius != self.radius:
+            raise InvalidInput(
+                f"inner radius={inner.radius!r}: must equal radius={self.radius!r} of the moment"
+            )
+        object.__setattr__(self, "inner", inner)
+
+    def __call__(self, messages: ArrayLike) -> Array:
+        """Return the bounded vectors (not yet their outer products)."""
+        return (self.inner or VectorClip(self.radius))(messages)
+
+    def aggregate(self, messages: ArrayLike) -> Array:
+        """Return Σ w wᵀ, (d, d), or its diagonal, (d,), of bounded messages (m, d) or (m, k, d)."""
+        array = _checked_messages(messages)
+        vectors = array.reshape(-1, array.shape[-1])
+        if vectors.shape[0] > _MOST_MESSAGES:
+            raise InvalidInput(f"messages: {vectors.shape[0]} vectors; at most {_MOST_MESSAGES}")
+        return _pairwise_moment(vectors, diagonal=self.diagonal)
+
+    def sensitivity(
+        self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
+    ) -> float:
+        """Return how far one task can move the aggregate; entrywise ℓ1 of a matrix needs d."""
+        norm, replaced = Norm(norm), Adjacency(adjacency) is Adjacency.REPLACE_ONE
+        square = self.radius * self.radius * _SLACK
+        if norm in (Norm.L2, Norm.FROBENIUS):
+            return _up(math.sqrt(2) * square) if replaced else square
+        if norm is Norm.L1 and not self.diagonal:
+            # ‖w wᵀ‖₁ = ‖w‖₁² ≤ d ‖w‖².
+            square *= _dimension(dimension)
+        return 2 * square if replaced else square
+
+
+def _pairwise_moment(vectors: Floats, *, diagonal: bool) -> Floats:
+    if vectors.shape[0] > _BLOCK:
+        middle = -(-vectors.shape[0] // (2 * _BLOCK)) * _BLOCK
+        upper = _pairwise_moment(vectors[:middle], diagonal=diagonal)
+        upper += _pairwise_moment(vectors[middle:], diagonal=diagonal)
+        return upper
+    if diagonal:
+        return np.einsum("ij,ij->j", vectors, vectors)
+    return vectors.T @ vectors
+
+
+def _dimension(dimension: int | None) -> int:
+    if dimension is None:
+        raise InvalidInput("norm='l1': needs dimension, the number of entries of one message")
+    return positive_integer("dimension", dimension, remedy="give the number of entries")
+
+
+def _up(value: float) -> float:
+    return math.nextafter(math.nextafter(value, math.inf), math.inf)

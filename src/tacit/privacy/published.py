@@ -1,0 +1,176 @@
+"""Mechanisms as printed in the papers, which do not keep the privacy they claim.
+
+They exist so that the papers' figures can be reproduced. Each answers only to its full name, warns
+with `PrivacyWarning` when made, and marks its releases ``sound=False``. Their ``event`` is what the
+paper *claims*, so that a reproduction can print the paper's ε; it is not a guarantee.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from numpy.typing import ArrayLike
+
+from tacit._check import positive, positive_integer
+from tacit.errors import PrivacyWarning
+from tacit.privacy.entropy import Entropy
+from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
+from tacit.privacy.samplers import perturb_gamma_vector, perturb_wishart
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import DpEvent
+
+__all__ = [
+    "PUBLISHED",
+    "Algorithm5NoisePublished",
+    "AsynchronousPerIterationPublished",
+    "WishartPublished",
+]
+
+
+@dataclass(frozen=True)
+class _Published(Mechanism):
+    """What the printed mechanisms share: they claim pure ε, and warn."""
+
+    epsilon: float
+    sound: ClassVar[bool] = False
+    reason: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon, remedy="use mechanism 'exact' for no privacy")
+        warnings.warn(f"{self.name}: not private; {self.reason}", PrivacyWarning, stacklevel=3)
+
+    @property
+    def event(self) -> DpEvent:
+        """What the paper claims for one release; not a guarantee."""
+        return pure_event(self.epsilon)
+
+
+@dataclass(frozen=True)
+class WishartPublished(_Published):
+    """Model-protected MTL, Theorem 1: Σ + E with E ~ W_d(d + 1, K²/(2ε) I).
+
+    Parameters
+    ----------
+    epsilon
+        The ε claimed for one release.
+    radius
+        K, the norm to which models are clipped.
+
+    Guarantee: none. The support {S ≻ Σ} moves with the data: for w = 0 against ‖w'‖ = K, the event
+    that S − w'w'ᵀ (less the other tasks' moment) is not PSD has probability 0 under one data set
+    and 1 − e^(−ε) under the other, so δ is at least that. `TwoSidedWishart` is the sound form.
+    """
+
+    radius: float
+    name: ClassVar[str] = "wishart-published"
+    reason: ClassVar[str] = (
+        "the support of one-sided Wishart noise moves with the data; use 'two-sided-wishart'"
+    )
+
+    def __post_init__(self) -> None:
+        positive("radius", self.radius, remedy="give the norm to which models are clipped")
+        super().__post_init__()
+
+    @property
+    def scale(self) -> float:
+        """The printed Wishart scale K²/(2ε)."""
+        return self.radius**2 / (2 * self.epsilon)
+
+    def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
+        """Return ``value`` plus one-sided noise."""
+        return perturb_wishart(value, self.scale, entropy, two_sided=False)
+
+
+@dataclass(frozen=True)
+class Algorithm5NoisePublished(_Published):
+    """Model-protected MTL, supplement Algorithm 5, step 5: density ∝ exp(−(s/ε)‖b‖), inverted.
+
+    Parameters
+    ----------
+    epsilon
+        The ε claimed for one release.
+    sensitivity
+        s̃, which the paper takes over the neighbours of the data at hand only.
+
+    Guarantee: none. The exponent is upside down (ε/s is right): the noise *grows* with ε and
+    shrinks as the sensitivity grows. `GammaVector` is the sound form. A stack (m, d) gets one
+    vector per task.
+    """
+
+    sensitivity: float
+    name: ClassVar[str] = "algorithm5-noise-published"
+    reason: ClassVar[str] = "the exponent of its density is inverted; use 'gamma-vector'"
+
+    def __post_init__(self) -> None:
+        positive("sensitivity", self.sensitivity, remedy="give the printed sensitivity")
+        super().__post_init__()
+
+    @property
+    def scale(self) -> float:
+        """The printed scale of the length, ε/s."""
+        return self.epsilon / self.sensitivity
+
+    def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
+        """Return ``value`` plus the printed noise, one vector for every entry of axis 0."""
+        return perturb_gamma_vector(value, self.scale, entropy, rows=True)
+
+
+@dataclass(frozen=True)
+class AsynchronousPerIterationPublished(_Published):
+    """Asynchronous MTL, Lemmas 1 and 2: density ∝ exp(−(ε/S)‖z‖), S = 2·step·C₁C₂/n.
+
+    Parameters
+    ----------
+    epsilon
+        The ε claimed for one iteration.
+    row_norm, derivative_bound
+        C₁ ≥ ‖x‖ and C₂ ≥ |ℓ'|.
+    n_rows
+        n, the rows of the task.
+    step_size
+        α for the noise on q (Lemma 1); 1 for the noise on the gradient (Lemma 2).
+
+    Guarantee: none over a run. The sensitivity is that of one step from a fixed q, but q carries
+    the data of all earlier steps (hundreds of times the bound after a thousand steps), and the
+    gradient is evaluated at that q. The sound form is one clipped, noised gradient per step, and
+    nothing else computed from data.
+    """
+
+    row_norm: float
+    derivative_bound: float
+    n_rows: int
+    step_size: float = 1.0
+    name: ClassVar[str] = "asynchronous-per-iteration-published"
+    reason: ClassVar[str] = (
+        "its sensitivity is that of one step from a fixed q, but q carries the data of earlier "
+        "steps; noise clipped gradients instead"
+    )
+
+    def __post_init__(self) -> None:
+        positive("row_norm", self.row_norm, remedy="give a public bound on the rows' norm")
+        positive("derivative_bound", self.derivative_bound, remedy="give a bound on |ℓ'|")
+        positive_integer("n_rows", self.n_rows, remedy="give the task's number of rows")
+        positive("step_size", self.step_size, remedy="give the step size α")
+        super().__post_init__()
+
+    @property
+    def scale(self) -> float:
+        """The printed scale of the length, S/ε."""
+        bound = 2 * self.step_size * self.row_norm * self.derivative_bound / self.n_rows
+        return bound / self.epsilon
+
+    def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
+        """Return ``value`` plus the printed noise, one vector over the whole array."""
+        return perturb_gamma_vector(value, self.scale, entropy)
+
+
+PUBLISHED: MappingProxyType[str, type[Mechanism]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (WishartPublished, Algorithm5NoisePublished, AsynchronousPerIterationPublished)
+    }
+)
