@@ -1,0 +1,105 @@
+"""How a budget is shared between rounds: weights, and the largest scale that stays within it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import Array
+from tacit.errors import InvalidInput
+from tacit.privacy.accounting._search import safe_endpoint
+from tacit.privacy.accounting.gaussian import (
+    check_delta,
+    check_epsilon,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+from tacit.privacy.accounting.pure import composition_bound, optimal_composition, sum_up
+
+__all__ = ["geometric", "power", "scale_gaussian", "scale_pure"]
+
+
+def power(n_rounds: int, alpha: float = 0.0) -> Array:
+    """Return weights t^α for t = 1 … n_rounds (α = 0: equal; α > 0: more to later rounds)."""
+    count = _check.positive_integer("n_rounds", n_rounds, remedy="use at least one round")
+    if isinstance(alpha, bool) or not math.isfinite(alpha):
+        raise InvalidInput(f"alpha={alpha!r}: must be finite; the papers use 0 or 0.4")
+    exponents = alpha * np.log(np.arange(1, count + 1))
+    return np.asarray(np.exp(exponents - exponents.max()))
+
+
+def geometric(n_rounds: int, Q: float) -> Array:
+    """Return weights Q^(−t) for t = 1 … n_rounds (Q < 1: more to later rounds).
+
+    Guarantee: Q must be public; one computed from the tasks' curvatures is itself a release.
+    """
+    count = _check.positive_integer("n_rounds", n_rounds, remedy="use at least one round")
+    rate = _check.positive("Q", Q, remedy="the papers use (1 − μ/L)^(2/5)")
+    exponents = -math.log(rate) * np.arange(1, count + 1)
+    return np.asarray(np.exp(exponents - exponents.max()))
+
+
+def _weights(weights: Sequence[float] | Array) -> Array:
+    shares = np.atleast_1d(np.asarray(weights, dtype=float))
+    if shares.ndim != 1 or not shares.size or not np.all(np.isfinite(shares) & (shares > 0)):
+        raise InvalidInput(f"weights={weights!r}: must be positive finite numbers, one per round")
+    return shares / shares.max()
+
+
+def scale_gaussian(weights: Sequence[float] | Array, epsilon: float, delta: float) -> Array:
+    """Return the noise multiplier of every round, with 1/σ_t ∝ weight and the total within (ε, δ).
+
+    Guarantee: √(Σ 1/σ_t²) is the largest that is (ε, δ)-DP, rounded down; `compose` of the rounds'
+    Gaussian events costs at most ε at δ, for the adjacency of the sensitivity used.
+    """
+    shares, epsilon, delta = _weights(weights), check_epsilon(epsilon), check_delta(delta)
+    if math.isinf(epsilon):
+        return np.zeros(shares.size)
+    if delta == 0:
+        raise InvalidInput("delta=0: Gaussian noise has no pure ε; use delta > 0 or scale_pure")
+    noise = np.asarray(math.sqrt(math.fsum(shares**2)) / (gaussian_mu(epsilon, delta) * shares))
+
+    def cost(sigmas: Array) -> float:
+        return gaussian_epsilon(math.sqrt(math.fsum(1 / sigmas**2)), delta)
+
+    while cost(noise) > epsilon:  # by rounding alone, so a step or two
+        noise = noise * (1 + 1e-15)
+    return noise
+
+
+def scale_pure(
+    weights: Sequence[float] | Array, epsilon: float, delta: float = 0.0, *, bound: str = "optimal"
+) -> Array:
+    """Return ε_t ∝ weight, the largest whose composition stays within (ε, δ).
+
+    Guarantee: the ε_t-DP rounds together are (ε, δ)-DP; the scale was found by a search that
+    ends on the safe side. With δ = 0 they add up to at most ε.
+
+    Parameters
+    ----------
+    bound : {"optimal", "published"}
+        ``"published"`` composes by the papers' `composition_bound`.
+    """
+    shares, epsilon, delta = _weights(weights), check_epsilon(epsilon), check_delta(delta)
+    _check.one_of("bound", bound, ("optimal", "published"))
+    if math.isinf(epsilon):
+        return np.full(shares.size, math.inf)
+    total: Callable[[Array], float] = sum_up
+    if delta > 0:
+        chosen = optimal_composition if bound == "optimal" else composition_bound
+        total = lambda steps: chosen(steps, delta)  # noqa: E731
+
+    def excess(scale: float) -> float:
+        return total(shares * scale) - epsilon
+
+    safe = epsilon / math.fsum(shares)
+    while excess(safe) > 0:
+        safe *= 1 - 1e-15
+    unsafe = safe * (1 + 1e-9)
+    while excess(unsafe) <= 0:
+        safe, unsafe = unsafe, 2 * unsafe
+    tolerance = 0.0 if delta == 0 or bound == "published" else 1e-9
+    return shares * safe_endpoint(excess, unsafe=unsafe, safe=safe, tolerance=tolerance)
