@@ -78,7 +78,7 @@ class SeededEntropy(Entropy):
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InvalidInput(f"seed={seed!r}: must be a whole number of at least 0")
-        self._generator = np.random.PCG64(int(seed))
+        self._generator: np.random.PCG64 = np.random.PCG64(int(seed))
 
     def words(self, count: int) -> Words:
         """Return ``count`` uniform words."""

@@ -71,11 +71,15 @@ def add_noise(value: Floats, step: float, noise: Noise) -> Floats:
     total -= nearest
     np.abs(total, out=total)
     for index in np.flatnonzero(total > 0.5 - noise.error):
-        nearest[index] = settle(
-            lambda bits, index=index: nearest_integer(
-                noise.enclosure(int(index), bits) + intervals().mpf(float(fraction[index]))
-            )
-        )
+        nearest[index] = _settled(noise, int(index), float(fraction[index]))
     whole += nearest
     whole *= step
     return whole
+
+
+def _settled(noise: Noise, index: int, fraction: float) -> int:
+    return int(
+        settle(
+            lambda bits: nearest_integer(noise.enclosure(index, bits) + intervals().mpf(fraction))
+        )
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,7 @@ def _gaussian_candidates(sigma: float, count: int, entropy: Entropy) -> Integers
         return x, decision[0] > 0
 
     for index in np.flatnonzero(doubtful):
-        nearest[index], accepted[index] = settle(
-            lambda bits, index=index: attempt(int(index), bits)
-        )
+        nearest[index], accepted[index] = settle(partial(attempt, int(index)))
     return nearest[accepted].astype(np.int64)
 
 
@@ -141,12 +140,12 @@ def _laplace_candidates(scale: float, count: int, entropy: Entropy) -> Integers:
     floors = np.floor(magnitude)
     error = scale * EXPONENTIAL_ERROR + 2.0**-51 * (1 + magnitude)
     below = magnitude - floors
+
+    def attempt(index: int, bits: int) -> int | None:
+        return floor_of(intervals().mpf(scale) * exponentials.enclosure(index, bits))
+
     for index in np.flatnonzero((below < error) | (below > 1 - error)):
-        floors[index] = settle(
-            lambda bits, index=index: floor_of(
-                intervals().mpf(scale) * exponentials.enclosure(int(index), bits)
-            )
-        )
+        floors[index] = settle(partial(attempt, int(index)))
     negative = np.unpackbits(entropy.words(-(-count // 64)).view(np.uint8), count=count) == 1
     kept = ~(negative & (floors == 0))
     return np.where(negative, -floors, floors)[kept].astype(np.int64)

@@ -64,14 +64,14 @@ Interval = Any
 @cache
 def intervals() -> Any:
     """Return mpmath's interval arithmetic in a context of our own (imported on first need)."""
-    from mpmath.ctx_iv import MPIntervalContext
+    from mpmath.ctx_iv import MPIntervalContext  # type: ignore[import-untyped]
 
     return MPIntervalContext()
 
 
 def endpoints(interval: Interval) -> tuple[Fraction, Fraction] | None:
     """Return an interval's ends as exact rationals, or None if one of them is infinite."""
-    from mpmath.libmp import finf, fninf, to_rational
+    from mpmath.libmp import finf, fninf, to_rational  # type: ignore[import-untyped]
 
     low, high = interval._mpi_
     if low == fninf or high == finf:
@@ -133,9 +133,7 @@ class LazyExponentials:
         self._uniforms = LazyUniforms(count, entropy)
         self.approximate: Floats = -np.log(self._uniforms.approximate())
         for index in np.flatnonzero(self._uniforms.words < _LOW_WORD):
-            self.approximate[index] = settle(
-                lambda bits, index=index: _midpoint(self.enclosure(index, bits))
-            )
+            self.approximate[index] = _as_float(self, int(index))
 
     def enclosure(self, index: int, bits: int) -> Interval:
         """Return an interval around one exponential from ``bits`` bits of its uniform."""
@@ -162,9 +160,7 @@ class LazyNormals:
         words = self._uniforms.words[:n_pairs]
         for pair in np.flatnonzero((words < _LOW_WORD) | (words > _HIGH_WORD)):
             for index in range(int(pair), count, n_pairs):
-                self.approximate[index] = settle(
-                    lambda bits, index=index: _midpoint(self.enclosure(index, bits))
-                )
+                self.approximate[index] = _as_float(self, index)
 
     def enclosure(self, index: int, bits: int) -> Interval:
         """Return an interval around one normal from ``bits`` bits of its two uniforms."""
@@ -184,6 +180,11 @@ def _log(uniform: Interval) -> Interval:
         return context.mpf(["-inf", context.log(uniform.b).b])
     logarithm = context.log(uniform)
     return context.mpf([logarithm.a, 0]) if uniform.b >= 1 else logarithm
+
+
+def _as_float(reals: LazyExponentials | LazyNormals, index: int) -> float:
+    """Return one real to within 2**-60 and the rounding to a float."""
+    return float(settle(lambda bits: _midpoint(reals.enclosure(index, bits))))
 
 
 def _midpoint(interval: Interval) -> float | None:

@@ -80,6 +80,10 @@ class WishartPublished(_Published):
         """The printed Wishart scale K²/(2ε)."""
         return self.radius**2 / (2 * self.epsilon)
 
+    def edge(self, d: int) -> float:
+        """Return 4·d·scale, where the noise's largest eigenvalue lies in high dimension."""
+        return 4 * positive_integer("d", d, remedy="give the dimension") * self.scale
+
     def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
         """Return ``value`` plus one-sided noise."""
         return perturb_wishart(value, self.scale, entropy, two_sided=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,14 +53,16 @@ def up(scale: float) -> float:
 class AdditiveMechanism(Mechanism):
     """A mechanism that adds noise of a known density to its value."""
 
+    @abstractmethod
     def log_density(self, noise: ArrayLike) -> float:
         """Return the log-density of the ideal (not yet rounded) noise at ``noise``."""
-        raise TypeError(f"{self.name}: the density of this noise has no closed form")
 
     def log_density_ratio(self, released: ArrayLike, value: ArrayLike, other: ArrayLike) -> float:
         """Return the privacy loss: log-density of ``released`` from ``value`` over ``other``."""
         output = np.asarray(released, dtype=np.float64)
-        return self.log_density(output - value) - self.log_density(output - other)
+        return self.log_density(output - np.asarray(value, dtype=np.float64)) - self.log_density(
+            output - np.asarray(other, dtype=np.float64)
+        )
 
 
 @dataclass(frozen=True)
