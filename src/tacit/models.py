@@ -64,7 +64,7 @@ def save(
         "manifest": _encode(dict(manifest), "manifest"),
     }
     body["sha256"] = _checksum(body)
-    text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(body, indent=2) + "\n"
 
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
@@ -112,7 +112,8 @@ def _open_manifest(folder: Path) -> dict[str, Any]:
         body = json.loads(text)
     except ValueError:
         raise ModelFileError(
-            f"{path}: is damaged (not JSON); restore it from a copy or save the model again"
+            f"{path}: is damaged (not JSON); restore it from a copy, "
+            "or delete it and save the model again"
         ) from None
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise ModelFileError(f"{path}: was not written by tacit; choose another folder")
