@@ -11,12 +11,12 @@ from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.kernels import choose_kernel, row_predictions, task_chunks
-from tacit.numerics.threads import parallel_map
+from tacit.numerics.threads import batched_map, parallel_map
 
 if TYPE_CHECKING:
     from tacit.tasks import TaskSet
 
-__all__ = ["Objective", "objectives"]
+__all__ = ["Objective", "objectives", "row_targets"]
 
 # Eigenvalues of all tasks' Gram matrices are taken up to about two seconds of work.
 _EIGEN_WORK = 2e9
@@ -52,13 +52,7 @@ class Objective:
     def __init__(
         self, tasks: TaskSet, loss: Loss, targets: Array | None = None, *, kernel: str = "auto"
     ) -> None:
-        y = tasks.y if targets is None else targets
-        if y is None:
-            raise InvalidInput("targets=None: the tasks hold none; pass targets of shape (N,)")
-        if np.shape(y) != (len(tasks.X),):
-            raise InvalidInput(
-                f"targets of shape {np.shape(y)}: must be ({len(tasks.X)},), one for each row"
-            )
+        y = row_targets(tasks, targets)
         self.tasks = tasks
         self.loss = loss
         self._offsets = np.ascontiguousarray(tasks.offsets, dtype=np.int64)
@@ -136,9 +130,21 @@ class Objective:
                 bound = _top_eigenvalue if exact else _trace_power_bound
                 top[bucket.tasks] = bound(gram) / bucket.counts
 
-            parallel_map(fill, size_buckets(self._offsets, self.shape[1]))
+            batched_map(fill, size_buckets(self._offsets, self.shape[1]))
             self._curvature = self.loss.curvature * top
         return self._curvature
+
+
+def row_targets(tasks: TaskSet, targets: Array | None) -> Array:
+    """Return the targets given, or else those of the tasks, one for each row."""
+    y = tasks.y if targets is None else targets
+    if y is None:
+        raise InvalidInput("targets=None: the tasks hold none; pass targets of shape (N,)")
+    if np.shape(y) != (len(tasks.X),):
+        raise InvalidInput(
+            f"targets of shape {np.shape(y)}: must be ({len(tasks.X)},), one for each row"
+        )
+    return y
 
 
 def _top_eigenvalue(gram: Array) -> Array:

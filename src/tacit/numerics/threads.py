@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
-__all__ = ["n_threads", "parallel_map"]
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["batched_map", "n_threads", "parallel_map"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,3 +39,22 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     if threads not in _pools:
         _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="tacit")
     return list(_pools[threads].map(function, items))
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def batched_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Do as `parallel_map`, for functions that call LAPACK on stacks of small matrices.
+
+    The linear-algebra library is held to one thread meanwhile: its own threads gain nothing on
+    matrices of this size, and on a busy machine their spinning made a batched ``eigh`` of 35 × 35
+    matrices 40 times slower. A lone item has the library's threads to itself.
+    """
+    work = list(items)
+    if len(work) <= 1:
+        return [function(item) for item in work]
+    with _libraries().limit(limits=1, user_api="blas"):
+        return parallel_map(function, work)

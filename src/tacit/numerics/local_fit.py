@@ -1,0 +1,111 @@
+"""Each task's own penalised fit, with the strength settled by its own leave-one-out errors.
+
+This is what a task can do without anybody: the single-task baseline, the message many protocols
+start from, and the fall-back when what is shared does not help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.losses import Loss
+from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.ridge import ridge_paths
+from tacit.tasks import TaskSet
+
+__all__ = ["STRENGTHS", "LocalFit", "leave_one_out_weights", "local_fit", "relative_strengths"]
+
+STRENGTHS = np.logspace(-4, 3, 15)  # as multiples of tr(X_iᵀX_i)/d
+_TEMPER = 0.25
+_BATCH_ROWS = 200_000  # whole paths are held for one batch of tasks at a time
+
+
+@dataclass(frozen=True)
+class LocalFit:
+    """Models (m, d) and intercepts (m,) of tasks on their own."""
+
+    coef: Array
+    intercept: Array
+
+
+def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> Array:
+    """Return (m, a) strengths: multiples of tr(X_iᵀX_i)/d, with rows centred if ``intercept``.
+
+    A strength then means the same whatever the unit of the features and the number of rows.
+    """
+    squares = tasks.task_sums(np.einsum("nd,nd->n", tasks.X, tasks.X, dtype=np.float64))
+    if intercept:
+        sums = tasks.task_sums(tasks.X.astype(np.float64, copy=False))
+        squares = squares - np.einsum("md,md->m", sums, sums) / tasks.counts
+    scale = squares / tasks.n_features
+    scale = np.where(scale > 1e-12 * np.max(scale, initial=0.0), scale, 1.0)
+    return scale[:, None] * multiples
+
+
+def leave_one_out_weights(errors: Array, counts: Array, loss: Loss) -> Array:
+    """Return weights (a, m) of candidates with leave-one-out ``errors`` (a, m), summing to 1.
+
+    The weight is the candidate's leave-one-out likelihood to the power ¼: ``error^(−n/8)`` for
+    the squared loss (Gaussian, variance profiled out), ``exp(−n·error/4)`` for the logistic.
+    Picking the single best overfits small tasks: on School (30 % for training) that gives nMSE
+    0.753, the weights 0.735, and on the paper's synthetic data 0.104 and 0.096.
+    """
+    if loss.name == "squared":
+        best = np.maximum(errors.min(axis=0), np.finfo(float).tiny)
+        log_weight = -0.5 * np.log(np.maximum(errors, np.finfo(float).tiny) / best)
+    else:
+        log_weight = errors.min(axis=0) - errors
+    weights = np.exp(_TEMPER * counts * log_weight)
+    return weights / weights.sum(axis=0)
+
+
+def local_fit(
+    tasks: TaskSet,
+    loss: Loss,
+    *,
+    alpha: float | str = "auto",
+    intercept: bool = True,
+    priors: Sequence[Mapping[str, Array]] = ({},),
+) -> LocalFit:
+    """Fit every task on its own rows, under one prior or the leave-one-out average over several.
+
+    Parameters
+    ----------
+    alpha : "auto" or float
+        Strength on the scale of scikit-learn's ``Ridge`` (1/C of ``LogisticRegression``); "auto"
+        averages the path with `leave_one_out_weights`.
+    priors
+        Each with any of ``prior_mean`` and ``prior_covariance`` of `ridge_paths`; an empty one is
+        single-task learning, and among several makes falling back one of the candidates.
+
+    Guarantee: row i of the result depends on task i's rows (and on ``priors``) only.
+    """
+    parts = [_fit(batch, loss, alpha, intercept, priors) for batch in tasks.batches(_BATCH_ROWS)]
+    return LocalFit(
+        np.concatenate([part.coef for part in parts]),
+        np.concatenate([part.intercept for part in parts]),
+    )
+
+
+def _fit(
+    tasks: TaskSet,
+    loss: Loss,
+    alpha: float | str,
+    intercept: bool,
+    priors: Sequence[Mapping[str, Array]],
+) -> LocalFit:
+    if isinstance(alpha, str):
+        alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
+    else:
+        alphas = np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
+    fit = ridge_paths if loss.name == "squared" else logistic_paths
+    paths = [fit(tasks, alphas, intercept=intercept, **prior) for prior in priors]
+    errors = np.concatenate([path.loo_errors for path in paths])
+    weights = leave_one_out_weights(errors, tasks.counts, loss)
+    coef = np.concatenate([path.coef for path in paths])
+    offset = np.concatenate([path.intercept for path in paths])
+    return LocalFit(np.einsum("am,amd->md", weights, coef), np.einsum("am,am->m", weights, offset))

@@ -1,0 +1,257 @@
+"""Logistic regression of all tasks at once: paths, approximate leave-one-out, k-fold.
+
+For every task i and every α, the minimiser of
+``Σ_r ℓ(x_rᵀw + b, y_r) + (α/2)(w − μ)ᵀ C⁻¹ (w − μ)``: scikit-learn's objective with C = 1/α, with
+a Gaussian prior on the model. Tasks of similar size are solved together, in at most min(n_i, d)
+dimensions each, and in stacks small enough for any number of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit._check import positive_integer
+from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import InvalidInput
+from tacit.losses import LogisticLoss
+from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.newton import LogisticStack, newton
+from tacit.numerics.objective import row_targets
+from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.threads import batched_map
+
+if TYPE_CHECKING:
+    from tacit.tasks import TaskSet
+
+__all__ = ["LogisticPath", "logistic_kfold", "logistic_paths"]
+
+_LOSS = LogisticLoss()
+
+
+@dataclass(frozen=True)
+class LogisticPath:
+    """Logistic fits of all tasks along a path of strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (m, a)
+        Strengths of every task.
+    coef : ndarray of shape (a, m, d)
+        Models.
+    intercept : ndarray of shape (a, m)
+        Intercepts (zero if none was asked for).
+    loo_predictions : ndarray of shape (a, N)
+        Approximate leave-one-out log-odds of every row, in stored order.
+    loo_errors : ndarray of shape (a, m)
+        Mean logistic loss of those, by task.
+    """
+
+    alphas: Array
+    coef: Array
+    intercept: Array
+    loo_predictions: Array
+    loo_errors: Array
+
+
+def logistic_paths(
+    tasks: TaskSet,
+    alphas: Array | float,
+    *,
+    targets: Array | None = None,
+    prior_mean: Array | None = None,
+    prior_covariance: Array | None = None,
+    prior_precision: Array | None = None,
+    intercept: bool = False,
+) -> LogisticPath:
+    """Fit every task at every strength.
+
+    Parameters
+    ----------
+    tasks : TaskSet
+        Rows sorted by task; one task makes it a pooled regression.
+    alphas : float, ndarray of shape (a,) or (m, a)
+        Strengths, for all tasks or for each.
+    targets : ndarray of shape (N,), optional
+        Labels in {0, 1} in stored order; those of ``tasks`` if absent.
+    prior_mean : ndarray of shape (d,) or (m, d), optional
+        Where models are pulled to (zero if absent).
+    prior_covariance, prior_precision : ndarray of shape (d, d), optional
+        Shape of the pull, one or the other (identity if absent).
+    intercept : bool
+        Fit an intercept for each task: unpenalised where both classes occur, and with strength
+        α where only one does (it would be infinite otherwise).
+
+    Returns
+    -------
+    LogisticPath
+        Models, intercepts and approximate leave-one-out predictions.
+
+    Notes
+    -----
+    Leave-one-out is one Newton step from the full fit (ALO): with H the Hessian and
+    ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
+    """
+    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
+    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    m, a = problem.table.shape
+    coef, offset = np.empty((a, m, tasks.X.shape[1])), np.zeros((a, m))
+    left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
+
+    def fill(bucket: Bucket) -> None:
+        reduced = problem.reduced(bucket)
+        for k, stack, u in reduced.path(bucket.mask):
+            V, b = reduced.expand(u)
+            coef[k, bucket.tasks] = prior.models(V[:, None], bucket.tasks)[:, 0]
+            offset[k, bucket.tasks] = b
+            z = _approximate_leave_one_out(stack, u)
+            loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
+            errors[k, bucket.tasks] = loss / bucket.counts
+            bucket.scatter(z, left_out[k])
+
+    batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
+    return LogisticPath(problem.table, coef, offset, left_out, errors)
+
+
+def logistic_kfold(
+    tasks: TaskSet,
+    alphas: Array | float,
+    *,
+    n_folds: int = 5,
+    random_state: int | None = None,
+    targets: Array | None = None,
+    prior_mean: Array | None = None,
+    prior_covariance: Array | None = None,
+    prior_precision: Array | None = None,
+    intercept: bool = False,
+) -> Array:
+    """Predict every row by fits without the row's fold, at every strength.
+
+    Folds are within tasks and stratified by label. Every fold's fit starts from the full fit at
+    the same strength, so it takes two or three Newton steps. Parameters are those of
+    `logistic_paths`, with the number of folds and the seed that deals rows to folds.
+
+    Returns
+    -------
+    ndarray of shape (a, N)
+        Log-odds of every row, in stored order. A row whose fold is its whole task is predicted
+        by the prior.
+    """
+    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
+    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    folds = _stratified_folds(tasks.offsets, problem.y, n_folds, random_state)
+    predictions = np.empty((problem.table.shape[1], len(problem.y)))
+
+    def fill(bucket: Bucket) -> None:
+        reduced = problem.reduced(bucket)
+        fold = folds[bucket.rows]
+        held_out: Array = np.empty(fold.shape)
+        for k, _, u in reduced.path(bucket.mask):
+            for f in range(n_folds):
+                stack = reduced.stack(bucket.mask & (fold != f), k)
+                held_out = np.where(fold == f, stack.predictions(newton(stack, u)), held_out)
+            bucket.scatter(held_out, predictions[k])
+
+    batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
+    return predictions
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is common to all buckets."""
+
+    X: Array
+    y: Array
+    prior: Prior
+    table: Array
+    intercept: bool
+
+    @classmethod
+    def build(
+        cls,
+        tasks: TaskSet,
+        alphas: Array | float,
+        targets: Array | None,
+        prior: Prior,
+        intercept: bool,
+    ) -> _Problem:
+        y = np.asarray(row_targets(tasks, targets), dtype=np.float64)
+        if not ((y >= 0) & (y <= 1)).all():
+            raise InvalidInput("targets: labels must lie in {0, 1}; encode the classes first")
+        return cls(tasks.X, y, prior, alpha_table(alphas, len(tasks.offsets) - 1), intercept)
+
+    def reduced(self, bucket: Bucket) -> _Reduced:
+        rows = self.prior.rows(bucket, self.X)
+        basis = None
+        if rows.shape[1] < rows.shape[2]:
+            # The penalised optimum lies in the span of the rows: solve in those coordinates.
+            basis, triangle = np.linalg.qr(rows.transpose(0, 2, 1))
+            rows = np.ascontiguousarray(triangle.transpose(0, 2, 1))
+        if self.intercept:
+            rows = np.concatenate([rows, bucket.mask[:, :, None].astype(np.float64)], axis=2)
+        offset = np.broadcast_to(self.prior.predictions(bucket, self.X), bucket.mask.shape)
+        return _Reduced(
+            rows, offset, bucket.stack(self.y), basis, self.table[bucket.tasks], self.intercept
+        )
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """A bucket in the coordinates it is solved in: at most min(n, d), and the intercept last."""
+
+    rows: Array
+    offset: Array
+    labels: Array
+    basis: Array | None
+    alphas: Array
+    intercept: bool
+
+    def stack(self, counted: AnyArray, k: int) -> LogisticStack:
+        """Return the regressions on the rows that count, at the k-th strength."""
+        weights = counted.astype(np.float64)
+        penalty = np.repeat(self.alphas[:, [k]], self.rows.shape[2], axis=1)
+        if self.intercept:
+            positives = np.sum(weights * self.labels, axis=1)
+            both = (positives > 0) & (positives < weights.sum(axis=1))
+            penalty[both, -1] = 0.0
+        return LogisticStack(self.rows, self.offset, self.labels, weights, penalty)
+
+    def path(self, counted: AnyArray) -> Iterator[tuple[int, LogisticStack, Array]]:
+        """Yield the solution at every strength, strongest first, each starting from the last."""
+        u = np.zeros((self.rows.shape[0], self.rows.shape[2]))
+        for k in np.argsort(-self.alphas.mean(axis=0), kind="stable").tolist():
+            stack = self.stack(counted, k)
+            u = newton(stack, u)
+            yield k, stack, u
+
+    def expand(self, u: Array) -> tuple[Array, Array]:
+        """Return models in the prior's coordinates, (b, r), and intercepts, (b,)."""
+        b = u[:, -1] if self.intercept else np.zeros(len(u))
+        v = u[:, :-1] if self.intercept else u
+        return (v if self.basis is None else (self.basis @ v[:, :, None])[:, :, 0]), b
+
+
+def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
+    z = stack.predictions(u)
+    solved = np.linalg.solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
+    leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
+    bend = _LOSS.second_derivative(z, stack.labels)
+    slope = _LOSS.derivative(z, stack.labels)
+    # The leverage of a row times its curvature is below one; rounding must not cross it.
+    return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
+
+
+def _stratified_folds(
+    offsets: IntArray, y: Array, n_folds: int, random_state: int | None
+) -> IntArray:
+    """Deal the rows of every task to folds in turn, label by label, in random order."""
+    if positive_integer("n_folds", n_folds, remedy="use n_folds=5") < 2:
+        raise InvalidInput(f"n_folds={n_folds}: must be at least 2; use n_folds=5")
+    shuffled = np.random.default_rng(random_state).random(len(y))
+    task = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    folds = np.empty(len(y), dtype=np.int64)
+    folds[np.lexsort((shuffled, y, task))] = (np.arange(len(y)) - offsets[task]) % n_folds
+    return folds

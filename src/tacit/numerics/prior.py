@@ -1,0 +1,111 @@
+"""A Gaussian prior on a task's model, as one change of coordinates for all tasks.
+
+With covariance ``C = S Sᵀ`` and mean μ, the penalty ``(w − μ)ᵀ C⁻¹ (w − μ)`` becomes ``‖v‖²`` for
+``w = μ + S v``. A prior shared by all tasks therefore costs one product ``X S``, whatever the
+number of tasks, and directions without prior variance simply drop out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit._types import Array, IntArray
+from tacit.errors import InvalidInput
+from tacit.numerics.buckets import Bucket
+
+if TYPE_CHECKING:
+    from tacit.tasks import TaskSet
+
+__all__ = ["Prior", "alpha_table"]
+
+_RANK_TOLERANCE = 1e-13
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Mean (d,), (m, d) or absent, and root S (d, r) of the covariance, absent for identity."""
+
+    mean: Array | None
+    root: Array | None
+    n_features: int
+
+    @classmethod
+    def build(
+        cls,
+        tasks: TaskSet,
+        mean: Array | None,
+        covariance: Array | None,
+        precision: Array | None,
+    ) -> Prior:
+        """Check a prior given by its covariance or by its precision."""
+        m, d = len(tasks.offsets) - 1, tasks.X.shape[1]
+        if covariance is not None and precision is not None:
+            raise InvalidInput("prior_covariance, prior_precision: give one of them, not both")
+        if mean is not None:
+            mean = np.asarray(mean, dtype=np.float64)
+            if mean.shape not in ((d,), (m, d)) or not np.isfinite(mean).all():
+                raise InvalidInput(
+                    f"prior_mean of shape {mean.shape}: must be finite, ({d},) or ({m}, {d})"
+                )
+        root = None
+        if covariance is not None:
+            values, vectors = _spectrum("prior_covariance", covariance, d)
+            kept = values > _RANK_TOLERANCE * max(values[-1], 0)
+            root = vectors[:, kept] * np.sqrt(values[kept])
+        elif precision is not None:
+            values, vectors = _spectrum("prior_precision", precision, d)
+            if values[0] <= _RANK_TOLERANCE * values[-1]:
+                raise InvalidInput(
+                    "prior_precision: must be positive definite; give prior_covariance instead if "
+                    "some directions have no variance"
+                )
+            root = vectors / np.sqrt(values)
+        return cls(mean, root, d)
+
+    def rows(self, bucket: Bucket, X: Array) -> Array:
+        """Return the bucket's rows in the prior's coordinates, (b, n, r)."""
+        stacked = bucket.stack(X)
+        return stacked if self.root is None else stacked @ self.root
+
+    def predictions(self, bucket: Bucket, X: Array) -> Array | float:
+        """Return what the prior mean predicts for the bucket's rows, (b, n)."""
+        if self.mean is None:
+            return 0.0
+        if self.mean.ndim == 1:
+            return bucket.stack(X) @ self.mean
+        return np.einsum("bnd,bd->bn", bucket.stack(X), self.mean[bucket.tasks])
+
+    def models(self, V: Array, tasks: IntArray) -> Array:
+        """Return ``μ + S v`` for ``V`` (b, a, r) of the tasks, (b, a, d)."""
+        W = V if self.root is None else V @ self.root.T
+        if self.mean is None:
+            return W
+        return W + (self.mean if self.mean.ndim == 1 else self.mean[tasks][:, None, :])
+
+
+def _spectrum(name: str, matrix: Array, d: int) -> tuple[Array, Array]:
+    matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.shape != (d, d) or not np.isfinite(matrix).all():
+        raise InvalidInput(f"{name} of shape {matrix.shape}: must be finite, ({d}, {d})")
+    scale = float(np.abs(matrix).max(initial=0))
+    if np.abs(matrix - matrix.T).max(initial=0) > 1e-8 * scale:
+        raise InvalidInput(f"{name}: must be symmetric; use (A + A.T) / 2")
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    if d and values[0] < -1e-8 * scale:
+        raise InvalidInput(f"{name}: must be positive semi-definite; clip its eigenvalues at 0")
+    return values, vectors
+
+
+def alpha_table(alphas: Array | float, m: int) -> Array:
+    """Return the strengths of every task, (m, a), from (a,) for all tasks or (m, a)."""
+    table = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if table.ndim == 1:
+        table = np.broadcast_to(table, (m, len(table)))
+    if table.ndim != 2 or table.shape[0] != m or table.shape[1] == 0:
+        raise InvalidInput(f"alphas of shape {np.shape(alphas)}: must be (a,) or ({m}, a), a ≥ 1")
+    if not (np.isfinite(table).all() and (table > 0).all()):
+        raise InvalidInput("alphas: must be positive and finite; use 1e-10 for almost no penalty")
+    return table

@@ -1,0 +1,252 @@
+"""Ridge regression of all tasks in closed form: whole paths, with leave-one-out residuals.
+
+For every task i and every α, the minimiser of ``‖y_i − X_i w − b‖² + α (w − μ)ᵀ C⁻¹ (w − μ)``
+(the intercept b is optional and not penalised), and the residual of every row when that row alone
+is left out. One eigendecomposition for each task serves all α; tasks of similar size are
+decomposed together, on the smaller side of X_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.objective import row_targets
+from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.threads import batched_map
+
+if TYPE_CHECKING:
+    from tacit.tasks import TaskSet
+
+__all__ = ["RidgeFit", "RidgePath", "ridge_best", "ridge_paths"]
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """Ridge fits of all tasks along a path of strengths.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (m, a)
+        Strengths of every task.
+    coef : ndarray of shape (a, m, d)
+        Models.
+    intercept : ndarray of shape (a, m)
+        Intercepts (zero if none was asked for).
+    loo_residuals : ndarray of shape (a, N)
+        ``y_r`` minus its prediction by the fit without row r, in stored order.
+    loo_errors : ndarray of shape (a, m)
+        Mean squared leave-one-out residual of every task.
+    """
+
+    alphas: Array
+    coef: Array
+    intercept: Array
+    loo_residuals: Array
+    loo_errors: Array
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """Each task's fit at the strength with its least leave-one-out error.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (m,)
+        Strength chosen by every task.
+    coef : ndarray of shape (m, d)
+        Models.
+    intercept : ndarray of shape (m,)
+        Intercepts.
+    loo_residuals : ndarray of shape (N,)
+        Leave-one-out residuals at the chosen strength, in stored order.
+    loo_errors : ndarray of shape (m,)
+        Their mean square, by task.
+    """
+
+    alpha: Array
+    coef: Array
+    intercept: Array
+    loo_residuals: Array
+    loo_errors: Array
+
+
+def ridge_paths(
+    tasks: TaskSet,
+    alphas: Array | float,
+    *,
+    targets: Array | None = None,
+    prior_mean: Array | None = None,
+    prior_covariance: Array | None = None,
+    prior_precision: Array | None = None,
+    intercept: bool = False,
+) -> RidgePath:
+    """Fit every task at every strength.
+
+    Parameters
+    ----------
+    tasks : TaskSet
+        Rows sorted by task; one task makes it a pooled ridge.
+    alphas : float, ndarray of shape (a,) or (m, a)
+        Strengths, for all tasks or for each.
+    targets : ndarray of shape (N,), optional
+        Targets in stored order; those of ``tasks`` if absent.
+    prior_mean : ndarray of shape (d,) or (m, d), optional
+        Where models are pulled to (zero if absent).
+    prior_covariance, prior_precision : ndarray of shape (d, d), optional
+        Shape of the pull, one or the other (identity if absent). A covariance may be singular:
+        models then differ from the mean only where it has variance.
+    intercept : bool
+        Fit an unpenalised intercept for each task. Leave-one-out is exact: it moves the
+        intercept too. The lone row of a one-row task is predicted by the prior, intercept zero.
+
+    Returns
+    -------
+    RidgePath
+        Models, intercepts and leave-one-out residuals.
+    """
+    y, prior, table = _prepared(
+        tasks, targets, alphas, prior_mean, prior_covariance, prior_precision
+    )
+    m, a = table.shape
+    coef = np.empty((a, m, tasks.X.shape[1]))
+    offset = np.zeros((a, m))
+    residuals = np.empty((a, len(y)))
+    errors = np.empty((a, m))
+
+    def fill(bucket: Bucket) -> None:
+        chosen = table[bucket.tasks]
+        V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
+        coef[:, bucket.tasks] = prior.models(V, bucket.tasks).transpose(1, 0, 2)
+        offset[:, bucket.tasks] = b.T
+        errors[:, bucket.tasks] = (np.sum(loo**2, axis=2) / bucket.counts[:, None]).T
+        residuals[:, bucket.rows[bucket.mask]] = loo.transpose(1, 0, 2)[:, bucket.mask]
+
+    batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
+    return RidgePath(table, coef, offset, residuals, errors)
+
+
+def ridge_best(
+    tasks: TaskSet,
+    alphas: Array | float,
+    *,
+    targets: Array | None = None,
+    prior_mean: Array | None = None,
+    prior_covariance: Array | None = None,
+    prior_precision: Array | None = None,
+    intercept: bool = False,
+) -> RidgeFit:
+    """Fit every task at the strength with its least leave-one-out error.
+
+    Parameters are those of `ridge_paths`; the memory of the whole path is never held.
+
+    Returns
+    -------
+    RidgeFit
+        Chosen strengths, models, intercepts and leave-one-out residuals.
+    """
+    y, prior, table = _prepared(
+        tasks, targets, alphas, prior_mean, prior_covariance, prior_precision
+    )
+    m = len(table)
+    coef = np.empty((m, tasks.X.shape[1]))
+    alpha, offset, errors = np.empty(m), np.zeros(m), np.empty(m)
+    residuals = np.empty(len(y))
+
+    def fill(bucket: Bucket) -> None:
+        chosen = table[bucket.tasks]
+        V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
+        mean_square = np.sum(loo**2, axis=2) / bucket.counts[:, None]
+        row, best = np.arange(len(V)), np.argmin(mean_square, axis=1)
+        coef[bucket.tasks] = prior.models(V[row, best][:, None], bucket.tasks)[:, 0]
+        offset[bucket.tasks] = b[row, best]
+        alpha[bucket.tasks] = chosen[row, best]
+        errors[bucket.tasks] = mean_square[row, best]
+        bucket.scatter(loo[row, best], residuals)
+
+    batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
+    return RidgeFit(alpha, coef, offset, residuals, errors)
+
+
+def _prepared(
+    tasks: TaskSet,
+    targets: Array | None,
+    alphas: Array | float,
+    mean: Array | None,
+    covariance: Array | None,
+    precision: Array | None,
+) -> tuple[Array, Prior, Array]:
+    y = row_targets(tasks, targets)
+    prior = Prior.build(tasks, mean, covariance, precision)
+    return np.asarray(y, dtype=np.float64), prior, alpha_table(alphas, len(tasks.offsets) - 1)
+
+
+def _bucket_path(
+    X: Array, y: Array, bucket: Bucket, prior: Prior, alphas: Array, intercept: bool
+) -> tuple[Array, Array, Array]:
+    """Return models (b, a, r), intercepts (b, a) and leave-one-out residuals (b, a, n)."""
+    rows = prior.rows(bucket, X)
+    target = bucket.stack(y) - prior.predictions(bucket, X)
+    counts = bucket.counts[:, None]
+    raw, row_mean, target_mean = target, 0.0, 0.0
+    if intercept:
+        row_mean = rows.sum(axis=1) / counts
+        target_mean = target.sum(axis=1, keepdims=True) / counts
+        rows = (rows - row_mean[:, None, :]) * bucket.mask[:, :, None]
+        target = (target - target_mean) * bucket.mask
+    dual = bucket.counts.min() <= rows.shape[2]
+    solve = _dual_path if dual else _primal_path
+    V, loo = solve(rows, target, alphas, bucket.mask if intercept else None)
+    if not intercept:
+        return V, np.zeros(alphas.shape), loo
+    loo = np.where((counts == 1)[:, :, None], raw[:, None, :], loo)
+    return V, target_mean - np.einsum("bar,br->ba", V, row_mean), loo
+
+
+def _dual_path(
+    rows: Array, target: Array, alphas: Array, centred: Array | None
+) -> tuple[Array, Array]:
+    """Solve on the rows' side: with ``K = X Xᵀ``, dual ``c = (K + α)⁻¹ y`` and ``w = Xᵀ c``.
+
+    The leave-one-out residual is ``c_r / [(K + α)⁻¹]_rr``, which stays accurate as α → 0. With
+    centred data the intercept's share 1/n of the leverage has to come off. The vector of ones is
+    in K's null space; giving it the eigenvalue of the trace's size first keeps that subtraction
+    from cancelling.
+    """
+    kernel = rows @ rows.transpose(0, 2, 1)
+    shift = np.zeros((len(rows), 1))
+    if centred is not None:
+        counts = centred.sum(axis=1)[:, None]
+        trace = np.trace(kernel, axis1=1, axis2=2)[:, None]
+        shift = np.where(trace > 0, trace, 1.0)
+        ones = centred / np.sqrt(counts)
+        kernel = kernel + shift[:, :, None] * ones[:, :, None] * ones[:, None, :]
+    eigenvalues, U = np.linalg.eigh(kernel)
+    inverse = 1 / (np.maximum(eigenvalues, 0)[:, None, :] + alphas[:, :, None])
+    projected = np.einsum("bnk,bn->bk", U, target)
+    dual = (inverse * projected[:, None, :]) @ U.transpose(0, 2, 1)
+    diagonal = inverse @ (U * U).transpose(0, 2, 1)
+    if centred is not None:
+        share = 1 / (counts * (shift + alphas))
+        diagonal = diagonal - share[:, :, None] * centred[:, None, :]
+        diagonal = np.where(diagonal > 0, diagonal, 1.0)
+    return dual @ rows, dual / diagonal
+
+
+def _primal_path(
+    rows: Array, target: Array, alphas: Array, centred: Array | None
+) -> tuple[Array, Array]:
+    """Solve on the features' side: leverage ``h_r = x_rᵀ (XᵀX + α)⁻¹ x_r``, residual/(1 − h)."""
+    eigenvalues, V = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
+    inverse = 1 / (np.maximum(eigenvalues, 0)[:, None, :] + alphas[:, :, None])
+    rotated = rows @ V
+    solved = inverse * np.einsum("bnr,bn->br", rotated, target)[:, None, :]
+    residual = target[:, None, :] - solved @ rotated.transpose(0, 2, 1)
+    spare = 1 - inverse @ (rotated * rotated).transpose(0, 2, 1)
+    if centred is not None:
+        spare = spare - (centred / centred.sum(axis=1)[:, None])[:, None, :]
+    return solved @ V.transpose(0, 2, 1), residual / spare
