@@ -63,7 +63,7 @@ ESTIMATORS = (
     "TaskRelationshipRegressor",
     "TransferClassifier",
 )
-_HOME = {name: "tacit.estimators" for name in (*ESTIMATORS, "load")} | {"TaskSet": "tacit.tasks"}
+_HOME = dict.fromkeys((*ESTIMATORS, "load"), "tacit.estimators") | {"TaskSet": "tacit.tasks"}
 _PACKAGES = ("audit", "datasets", "errors", "estimators", "losses", "penalties", "privacy")
 
 __all__ = ["ESTIMATORS", "TaskSet", "__version__", "load"]

@@ -74,7 +74,10 @@ class MultiTaskEstimator(BaseEstimator):
 
     @abstractmethod
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        """Learn from ``tasks`` and the (N, k) targets in the task set's row order."""
+        """Learn from ``tasks`` and the (N, k) targets in the task set's row order.
+
+        ``tasks.y`` is the one target column, or class codes 0 … k − 1 if there are several.
+        """
 
     @abstractmethod
     def _encode_target(self, y: AnyArray) -> Array:
@@ -107,7 +110,7 @@ class MultiTaskEstimator(BaseEstimator):
         targets = self._encode_target(_input.target(y, len(rows)))
         task_set = TaskSet.from_arrays(
             rows,
-            targets[:, 0],
+            targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1),
             _input.labels_of_rows(tasks, len(rows)),
             feature_names=getattr(self, "feature_names_in_", None),
         )

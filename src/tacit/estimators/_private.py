@@ -25,7 +25,9 @@ def default_delta(n_units: int) -> float:
     return min(1e-5, 1.0 / n_units**2)
 
 
-def open_ledger(ledger: Ledger | str | PathLike[str] | None, epsilon: float, delta: float) -> Ledger:
+def open_ledger(
+    ledger: Ledger | str | PathLike[str] | None, epsilon: float, delta: float
+) -> Ledger:
     """Return the ledger to charge: the one given, the file named, or one for this run alone."""
     if ledger is None:
         return Ledger(":memory:", epsilon=epsilon, delta=delta)

@@ -1,0 +1,81 @@
+"""One model for all tasks from all rows: the other extreme, without privacy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import Array
+from tacit.estimators._base import (
+    Learned,
+    MultiTaskClassifier,
+    MultiTaskEstimator,
+    MultiTaskRegressor,
+    outputs,
+)
+from tacit.numerics.local_fit import local_fit
+from tacit.privacy.statement import Statement
+from tacit.tasks import TaskSet
+
+__all__ = ["PooledClassifier", "PooledRegressor"]
+
+
+class _Pooled(MultiTaskEstimator):
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        *,
+        fit_intercept: bool = True,
+        unknown_task: str = "error",
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.unknown_task = unknown_task
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.alpha != "auto":
+            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
+
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        together = TaskSet.from_arrays(tasks.X, targets[:, 0])
+        fits = [
+            local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
+            for output in outputs(together, targets)
+        ]
+        coef = np.stack([fit.coef[0] for fit in fits])
+        intercept = np.stack([fit.intercept[0] for fit in fits])
+        return Learned(
+            coef=np.repeat(coef[None], tasks.n_tasks, axis=0),
+            intercept=np.repeat(intercept[None], tasks.n_tasks, axis=0),
+            statement=Statement.non_private(
+                not_protected=("every row of every task: all rows were pooled in one place",)
+            ),
+            shared_coef=coef,
+            shared_intercept=intercept,
+        )
+
+
+class PooledRegressor(MultiTaskRegressor, _Pooled):
+    """One ridge regression on the rows of all tasks together, without privacy.
+
+    Parameters
+    ----------
+    alpha : "auto" or float, default "auto"
+        Strength on the scale of scikit-learn's ``Ridge``; "auto" takes the one with the smallest
+        leave-one-out error.
+    fit_intercept : bool, default True
+    unknown_task : "error" or "shared"
+        What to do at predict time with a task that was not there at fit time.
+
+    Guarantee: none. Everybody's rows are pooled and the model is everybody's.
+    """
+
+
+class PooledClassifier(MultiTaskClassifier, _Pooled):
+    """One logistic regression on the rows of all tasks together, without privacy.
+
+    Parameters are those of :class:`PooledRegressor`.
+
+    Guarantee: none. Everybody's rows are pooled and the model is everybody's.
+    """

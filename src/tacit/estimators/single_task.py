@@ -1,0 +1,82 @@
+"""One model per task from the task's own rows: what everybody can have without anybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import Array
+from tacit.estimators._base import (
+    Learned,
+    MultiTaskClassifier,
+    MultiTaskEstimator,
+    MultiTaskRegressor,
+    outputs,
+)
+from tacit.numerics.local_fit import local_fit
+from tacit.privacy.statement import Statement
+from tacit.privacy.unit import Adjacency, Unit
+from tacit.tasks import TaskSet
+
+__all__ = ["SingleTaskClassifier", "SingleTaskRegressor"]
+
+
+class _SingleTask(MultiTaskEstimator):
+    def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.alpha != "auto":
+            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
+
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        fits = [
+            local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
+            for output in outputs(tasks, targets)
+        ]
+        return Learned(
+            coef=np.stack([fit.coef for fit in fits], axis=1),
+            intercept=np.stack([fit.intercept for fit in fits], axis=1),
+            statement=Statement(
+                unit=Unit.TASK,
+                definition="joint differential privacy",
+                adjacency=Adjacency.REPLACE_ONE,
+                epsilon=0.0,
+                delta=0.0,
+                accountant="none",
+                curator="none",
+                n_units=tasks.n_tasks,
+            ),
+        )
+
+
+class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):
+    """Ridge regression of every task on its own.
+
+    Parameters
+    ----------
+    alpha : "auto" or float, default "auto"
+        Strength on the scale of scikit-learn's ``Ridge``; "auto" takes, for each task, the one
+        with the smallest leave-one-out error (closed form).
+    fit_intercept : bool, default True
+        Fit an unpenalised intercept for each task.
+
+    Guarantee: nothing leaves a task, so others learn nothing about it (ε = 0).
+    """
+
+
+class SingleTaskClassifier(MultiTaskClassifier, _SingleTask):
+    """Logistic regression of every task on its own.
+
+    Parameters
+    ----------
+    alpha : "auto" or float, default "auto"
+        Ridge strength (scikit-learn's 1/C); "auto" takes, for each task, the one with the smallest
+        approximate leave-one-out loss.
+    fit_intercept : bool, default True
+        Fit an intercept for each task.
+
+    Guarantee: nothing leaves a task, so others learn nothing about it (ε = 0).
+    """

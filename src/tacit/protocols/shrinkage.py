@@ -1,0 +1,258 @@
+"""Noise-aware shrinkers: from a noisy second moment to the shared shape of the tasks' models.
+
+Everything here is post-processing of a release and of public constants (noise law, trace, number
+of tasks), so it costs no budget. The common result is a `Shape`: directions that stand out of the
+noise, by how much, and a floor shared by all directions. As noise grows nothing stands out and the
+shape is the identity, that is, plain single-task learning.
+
+Theory. Write the release as Y = b·I + Σ_k e_k u_k u_kᵀ + N with noise N free from the rest. An
+outlier of excess θ shows up at y(θ) = θ + R(1/θ), R the R-transform of the noise's spectrum, as
+soon as y'(θ) > 0, and its observed eigenvector v has overlap ⟨u, v⟩² = y'(θ) (Baik, Ben Arous &
+Péché 2005; Benaych-Georges & Nadakuditi 2011). Inverting y(·) removes the bias of the eigenvalue;
+multiplying by the overlap gives the best rotation-invariant estimate in squared error, and what is
+taken from an outlier returns to the floor, so that the (known) trace is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array
+
+__all__ = [
+    "Coordinates",
+    "NoiseSpectrum",
+    "Semicircle",
+    "Shape",
+    "WishartDifference",
+    "safe_shift",
+    "shrink_diagonal",
+    "shrink_spectrum",
+]
+
+_LARGEST_FLOOR_SHARE = 1e-6  # keeps a shape invertible when every direction stands out
+
+
+class NoiseSpectrum(typing.Protocol):
+    """The limiting spectrum of a noise matrix: where outliers appear and how much they turn."""
+
+    @property
+    def edge(self) -> float:
+        """Largest eigenvalue of the noise alone."""
+        ...
+
+    def excess(self, observed: Array) -> Array:
+        """Return the true excess behind outliers observed above the edge."""
+        ...
+
+    def overlap(self, excess: Array) -> Array:
+        """Return the squared overlap of observed and true eigenvector."""
+        ...
+
+    def widened(self, variance: float) -> NoiseSpectrum:
+        """Return this noise plus independent noise of that (semicircle) variance."""
+        ...
+
+
+@dataclass(frozen=True)
+class Semicircle:
+    """Symmetric Gaussian noise: entries N(0, s²) on the diagonal, N(0, s²/2) off it.
+
+    The spectrum tends to a semicircle of variance d s²/2, so R(g) = (d s²/2) g,
+    y(θ) = θ + d s²/(2θ), edge s√(2d) and overlap 1 − d s²/(2θ²).
+    """
+
+    variance: float
+
+    @classmethod
+    def of_gaussian(cls, scale: float, n_features: int) -> Semicircle:
+        """Return the spectrum of symmetric Gaussian noise with standard deviation ``scale``."""
+        return cls(n_features * scale**2 / 2)
+
+    @property
+    def edge(self) -> float:
+        return 2 * math.sqrt(self.variance)
+
+    def excess(self, observed: Array) -> Array:
+        inside = np.maximum(observed**2 - 4 * self.variance, 0.0)
+        return (observed + np.sqrt(inside)) / 2
+
+    def overlap(self, excess: Array) -> Array:
+        return np.clip(1 - self.variance / np.maximum(excess, 1e-300) ** 2, 0.0, 1.0)
+
+    def widened(self, variance: float) -> Semicircle:
+        return Semicircle(self.variance + variance)
+
+
+@dataclass(frozen=True)
+class WishartDifference:
+    """Difference of two independent W_d(d + 1, c·I) matrices, possibly plus a semicircle.
+
+    In units of u = c·d each part is a Marchenko–Pastur law of ratio 1 with R(g) = 1/(1 − g); their
+    difference has R(g) = 2g/(1 − g²) and the edge √((11 + 5√5)/2)·u ≈ 3.33·u.
+    """
+
+    unit: float
+    extra: float = 0.0  # variance of an additional semicircle
+
+    @classmethod
+    def of_wishart(cls, scale: float, n_features: int) -> WishartDifference:
+        """Return the spectrum of A − B with A, B ~ W_d(d + 1, scale·I)."""
+        return cls(scale * (n_features + 1))
+
+    def _observed(self, excess: Array) -> Array:
+        theta = excess / self.unit
+        bulk = 2 * theta / (theta**2 - 1)
+        return excess + self.unit * bulk + self.extra / excess
+
+    @property
+    def _threshold(self) -> float:
+        """Smallest excess that shows: the root of y'(θ) = 0, found by bisection."""
+        low, high = self.unit * (1 + 1e-9), 10 * self.unit + 10 * math.sqrt(self.extra)
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._slope(np.array(middle)) > 0 else (middle, high)
+        return high
+
+    def _slope(self, excess: Array) -> Array:
+        theta = excess / self.unit
+        return 1 - 2 * (theta**2 + 1) / (theta**2 - 1) ** 2 - self.extra / excess**2
+
+    @property
+    def edge(self) -> float:
+        return float(self._observed(np.array(self._threshold)))
+
+    def excess(self, observed: Array) -> Array:
+        low = np.full_like(observed, self._threshold)
+        high = np.maximum(observed, low)
+        for _ in range(100):
+            middle = (low + high) / 2
+            above = self._observed(middle) > observed
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return high
+
+    def overlap(self, excess: Array) -> Array:
+        safe = np.maximum(excess, self.unit * (1 + 1e-9))
+        return np.clip(self._slope(safe), 0.0, 1.0)
+
+    def widened(self, variance: float) -> WishartDifference:
+        return WishartDifference(self.unit, self.extra + variance)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Independent noise on d coordinates; ``threshold`` is what its largest value hardly passes."""
+
+    threshold: float
+
+    @classmethod
+    def of_gaussian(cls, scale: float, n_features: int) -> Coordinates:
+        """Return the universal threshold s√(2 log d)."""
+        return cls(scale * math.sqrt(2 * math.log(max(n_features, 2))))
+
+    @classmethod
+    def of_laplace(cls, scale: float, n_features: int) -> Coordinates:
+        """Return b·log(2d), which the largest of d Laplace variables passes about every other time.
+
+        ``scale`` is the Laplace parameter b.
+        """
+        return cls(scale * math.log(2 * max(n_features, 1)))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the tasks' models have in common, up to scale: excess along directions, and a floor.
+
+    ``vectors`` (d, d) has the directions in its columns, None for the coordinate axes.
+    """
+
+    excess: Array
+    floor: float
+    vectors: Array | None = None
+
+    @property
+    def flat(self) -> bool:
+        """Whether nothing stands out, so that the shape carries no information."""
+        return not bool((self.excess > 0).any())
+
+    def eigenvalues(self, floor_share: float = 1.0) -> Array:
+        """Return the eigenvalues with the floor multiplied by ``floor_share``, mean 1."""
+        lowest = _LARGEST_FLOOR_SHARE * (self.floor + float(self.excess.max(initial=0.0)))
+        values = self.excess + max(self.floor * floor_share, lowest, 1e-300)
+        return values / values.mean()
+
+    def covariance(self, floor_share: float = 1.0) -> Array:
+        """Return the (d, d) covariance of that spectrum."""
+        values = self.eigenvalues(floor_share)
+        if self.vectors is None:
+            return np.diag(values)
+        return (self.vectors * values) @ self.vectors.T
+
+
+def _settle(observed: Array, trace: float, excess_above: typing.Callable[[float], Array]) -> float:
+    """Return the floor b with d·b + Σ excess(b) = trace, from above (the least sharing one)."""
+    floor = trace / observed.size
+    for _ in range(500):
+        updated = max((trace - float(excess_above(floor).sum())) / observed.size, 0.0)
+        if abs(updated - floor) <= 1e-12 * trace:
+            break
+        floor = (floor + updated) / 2
+    return floor
+
+
+def shrink_spectrum(
+    matrix: Array, noise: NoiseSpectrum, *, trace: float, n_tasks: int | None = None
+) -> Shape:
+    """Return the shape behind a noisy second moment of known trace.
+
+    The eigenvalues of a finite sample spread around their floor b like a Marchenko–Pastur law of
+    ratio d/n_tasks, to first order a semicircle of variance b² d/n_tasks; it is added to the noise.
+
+    Guarantee: post-processing of ``matrix`` with public constants.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    n_features = values.size
+
+    def excess_above(floor: float) -> Array:
+        spread = 0.0 if n_tasks is None else floor**2 * n_features / n_tasks
+        law = noise.widened(spread)
+        shown = values - floor
+        outlier = shown > law.edge
+        excess = np.zeros_like(shown)
+        theta = law.excess(shown[outlier])
+        excess[outlier] = theta * law.overlap(theta)
+        return excess
+
+    floor = _settle(values, trace, excess_above)
+    return Shape(excess_above(floor), floor, vectors)
+
+
+def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape:
+    """Return the shape behind noisy squared feature norms of known sum.
+
+    Coordinate j above the floor by z > τ keeps z·(1 − τ²/z²), the rest returns to the floor: the
+    one-dimensional likeness of the spectral shrinker, continuous in z.
+
+    Guarantee: post-processing of ``values`` with public constants.
+    """
+
+    def excess_above(floor: float) -> Array:
+        shown = values - floor
+        kept = shown - noise.threshold**2 / np.maximum(shown, 1e-300)
+        return np.where(shown > noise.threshold, kept, 0.0)
+
+    floor = _settle(values, trace, excess_above)
+    return Shape(excess_above(floor), floor)
+
+
+def safe_shift(values: Array, edge: float) -> Array:
+    """Return eigenvalues (or squared norms) moved up by the noise's edge, never below zero.
+
+    With it the paper's soft threshold max(0, 1 − ηλ/√Λ) tends to one in every direction as the
+    noise grows, whatever the sign of the noise, so that no direction is ever deleted by noise.
+    """
+    return np.maximum(values + edge, 0.0)
