@@ -41,6 +41,8 @@ _STEP_BITS = 30
 _SLACK = 1 + 2.0**-20
 _MOST_MESSAGES = 1 << 22
 _BLOCK = 512
+# Below this a message has no direction to keep: it counts as zero.
+_TINY = 2.0**-400
 
 
 def _checked_messages(messages: ArrayLike) -> Floats:
@@ -77,8 +79,8 @@ def _rescaled(messages: ArrayLike, radius: float, *, always: bool) -> Floats:
     if math.isinf(radius):
         return array
     target = radius * (1 - (flat.shape[1] + 16) * 2.0**-52)
-    moved = norms > 0 if always else norms > target
-    factors = np.where(moved, target / np.where(norms > 0, norms, 1.0), 1.0)
+    moved = norms > (_TINY if always else target)
+    factors = np.divide(target, norms, out=np.ones_like(norms), where=moved)
     # A subnormal factor has too few bits to aim with; such a message is cut to zero.
     factors[factors < 2.0**-900] = 0.0
     step = math.ldexp(1.0, math.frexp(radius)[1] - _STEP_BITS)
@@ -216,7 +218,8 @@ class RowGradientClip(Bound):
         if not (np.isfinite(values).all() and np.isfinite(lengths).all()):
             raise InvalidInput("derivative: NaN or infinite; mend the rows or the model first")
         outputs = values.reshape(values.shape[0], -1)
-        gradient_norms = _norms(outputs) * lengths
+        with np.errstate(over="ignore"):
+            gradient_norms = _norms(outputs) * lengths
         # 2⁻³⁰ covers the rounding of norms of up to 2²⁰ features and outputs.
         target = self.radius * (1 - 2.0**-30)
         factors = np.minimum(1.0, target / np.maximum(gradient_norms, target))
