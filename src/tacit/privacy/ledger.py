@@ -13,7 +13,7 @@ from typing import Any, Self
 from tacit import _check
 from tacit.errors import BudgetExceeded, LedgerError
 from tacit.privacy._chain import Chain, Entry, finite_or_text
-from tacit.privacy.accounting.compose import Cost, check_sampling, compose
+from tacit.privacy.accounting.composition import Cost, check_sampling, compose
 from tacit.privacy.accounting.curves import response_parameter
 from tacit.privacy.accounting.filters import (
     RULES,

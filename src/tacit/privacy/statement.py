@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tacit import _check
 from tacit.errors import InvalidInput
 from tacit.privacy._chain import finite_or_text
-from tacit.privacy.accounting.compose import ACCOUNTANTS, compose
+from tacit.privacy.accounting.composition import ACCOUNTANTS, compose
 from tacit.privacy.accounting.filters import RULES
 from tacit.privacy.accounting.gaussian import check_delta
 from tacit.privacy.unit import Adjacency, Unit

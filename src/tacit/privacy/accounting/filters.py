@@ -20,7 +20,7 @@ from scipy.special import ndtri_exp
 from tacit import _check
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.privacy.accounting import curves
-from tacit.privacy.accounting.compose import Cost
+from tacit.privacy.accounting.composition import Cost
 from tacit.privacy.accounting.gaussian import (
     check_delta,
     check_epsilon,

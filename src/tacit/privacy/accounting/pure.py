@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.signal import fftconvolve
+from scipy import fft
 from scipy.special import gammaln
 
 from tacit import _check
@@ -110,6 +110,13 @@ def _on_grid(epsilon: float, width: float) -> Array:
     return masses
 
 
+def _convolve(a: Array, b: Array) -> Array:
+    size = a.size + b.size - 1
+    length = fft.next_fast_len(size, real=True)
+    product = fft.irfft(fft.rfft(a, length) * fft.rfft(b, length), length)
+    return np.maximum(product[:size], 0.0)
+
+
 def _heterogeneous(epsilons: Array, delta: float) -> float:
     """Return an upper bound of the optimal ε for unequal pure steps, by convolution on a grid."""
     width = 2 * math.fsum(epsilons) / _GRID
@@ -117,7 +124,7 @@ def _heterogeneous(epsilons: Array, delta: float) -> float:
     lost = 0.0
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=False)
-        joined = [np.maximum(fftconvolve(a, b), 0.0) for a, b in pairs]
+        joined = [_convolve(a, b) for a, b in pairs]
         lost += _FFT_ROUNDING * len(joined)
         parts = joined + ([parts[-1]] if len(parts) % 2 else [])
     if delta <= 2 * lost:
