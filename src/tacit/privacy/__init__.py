@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from tacit.privacy.unit import Adjacency, Norm, Unit
 
 _HOME = {
-    "accounting": "Cost PrivacyFilter calibrate compose composition_bound epsilon_of gaussian_delta gaussian_epsilon gaussian_mu geometric group_privacy optimal_composition power scale_gaussian scale_pure",
+    "accounting": "Cost PrivacyFilter calibrate compose composition_bound epsilon_of gaussian_delta "
+    "gaussian_epsilon gaussian_mu geometric group_privacy optimal_composition power "
+    "scale_gaussian scale_pure",
     "billboard": "Billboard Posting",
     "bounds": "Bound RowClip RowGradientClip RowNormalise SecondMoment VectorClip VectorNormalise",
     "ledger": "Ledger Reservation",
@@ -57,13 +59,13 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = [
+    "MECHANISMS",
     "Adjacency",
     "Billboard",
     "Bound",
     "Cost",
     "Entropy",
     "Ledger",
-    "MECHANISMS",
     "Mechanism",
     "Norm",
     "Plan",

@@ -126,29 +126,29 @@ def _numbers(shape: _Shape, d: int) -> int:
 
 def _gaussian(shape: _Shape, name: str, d: int, K: float, m: int, sigma: float) -> PlannedRelease:
     sensitivity = shape.sensitivity(K)
-    scale = sigma * sensitivity
+    scale = noise * sensitivity
     # GOE: variance s² on the diagonal and s²/2 off it, so E‖E‖_F² = s² d(d + 1)/2.
     numbers = _numbers(shape, d)
     mechanism = "symmetric-gaussian" if shape.kind == "matrix" else "gaussian"
     ratio = scale * math.sqrt(numbers) / shape.signal(K, m)
-    return PlannedRelease(name, mechanism, numbers, sensitivity, sigma, scale, ratio)
+    return PlannedRelease(name, mechanism, numbers, sensitivity, noise, scale, ratio)
 
 
 def _pure(shape: _Shape, name: str, d: int, K: float, m: int, epsilon: float) -> PlannedRelease:
-    """Return the pure-ε release: two-sided Wishart, Laplace, or a gamma-vector."""
+    """Return the pure-ε release; ``noise`` is the ε of one release."""
     if shape.kind == "matrix":
         # A − B of W_d(d + 1, c I), c = K²/ε: entries of variance 4(d+1)c² and 2(d+1)c².
         mechanism, sensitivity = "two-sided-wishart", 2 * K * K
-        c = K * K / epsilon
+        c = K * K / noise
         deviation, norm = 2 * c * math.sqrt(d + 1), c * (d + 1) * math.sqrt(2 * d)
     elif shape.kind == "diagonal":
         mechanism, sensitivity = "laplace", 2 * K * K
-        deviation = math.sqrt(2) * sensitivity / epsilon
+        deviation = math.sqrt(2) * sensitivity / noise
         norm = deviation * math.sqrt(d)
     else:
         # ‖b‖ ~ Gamma(d, S/ε) in a uniform direction: E‖b‖² = d(d + 1)(S/ε)².
         mechanism, sensitivity = "gamma-vector", 2 * K
-        deviation = math.sqrt(d + 1) * sensitivity / epsilon
+        deviation = math.sqrt(d + 1) * sensitivity / noise
         norm = deviation * math.sqrt(d)
     return PlannedRelease(
         name,
@@ -187,10 +187,12 @@ def _releases(
     if method == "transfer":
         return (_objective(d, n, epsilon),)
     steps = T * len(shapes)
-    if delta > 0:
-        noise, make = calibrate(epsilon, delta, n_releases=steps), _gaussian
-    else:
-        noise, make = float(scale_pure([1.0] * steps, epsilon)[0]), _pure
+    make = _gaussian if delta > 0 else _pure
+    noise = (
+        calibrate(epsilon, delta, n_releases=steps)
+        if delta > 0
+        else float(scale_pure([1.0] * steps, epsilon)[0])
+    )
     # Outputs of one task are clipped together: k times the numbers of a vector, one d × d moment.
     sizes = {"vector": d * k, "stack": d * k, "diagonal": d, "matrix": d}
     return tuple(
