@@ -135,6 +135,7 @@ def _gaussian_candidates(sigma: float, count: int, entropy: Entropy) -> Integers
 
 
 def _laplace_candidates(scale: float, count: int, entropy: Entropy) -> Integers:
+    negative = np.unpackbits(entropy.words(-(-count // 64)).view(np.uint8), count=count) == 1
     exponentials = LazyExponentials(count, entropy)
     magnitude = scale * exponentials.approximate
     floors = np.floor(magnitude)
@@ -146,7 +147,6 @@ def _laplace_candidates(scale: float, count: int, entropy: Entropy) -> Integers:
 
     for index in np.flatnonzero((below < error) | (below > 1 - error)):
         floors[index] = settle(partial(attempt, int(index)))
-    negative = np.unpackbits(entropy.words(-(-count // 64)).view(np.uint8), count=count) == 1
     kept = ~(negative & (floors == 0))
     return np.where(negative, -floors, floors)[kept].astype(np.int64)
 
