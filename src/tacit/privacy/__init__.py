@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from tacit.privacy.unit import Adjacency, Norm, Unit
 
 _HOME = {
-    "accounting": "Cost PrivacyFilter calibrate compose composition_bound epsilon_of gaussian_delta "
-    "gaussian_epsilon gaussian_mu geometric group_privacy optimal_composition power "
+    "accounting": "Cost PrivacyFilter calibrate compose composition_bound epsilon_of "
+    "gaussian_delta gaussian_epsilon gaussian_mu geometric group_privacy optimal_composition power "
     "scale_gaussian scale_pure",
     "billboard": "Billboard Posting",
     "bounds": "Bound RowClip RowGradientClip RowNormalise SecondMoment VectorClip VectorNormalise",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray
-from tacit.errors import InvalidInput, ModelFileError, PrivacyLeak
+from tacit.errors import InvalidInput, LedgerError, ModelFileError, PrivacyLeak
 from tacit.privacy._chain import canonical, linked_hash
 from tacit.privacy.accounting.leaves import Event, event_from_json, event_to_json
 from tacit.privacy.ledger import Reservation
@@ -84,6 +84,17 @@ class Billboard:
         self.reservation = reservation
         self._postings: list[Posting] = []
         self._lock = threading.Lock()
+        self._copy = False
+
+    def __getstate__(self) -> list[Posting]:
+        return self._postings
+
+    def __setstate__(self, postings: list[Posting]) -> None:
+        # A copy has no ledger to charge, so it can be read and verified but not posted to.
+        self.reservation = None
+        self._postings = list(postings)
+        self._lock = threading.Lock()
+        self._copy = True
 
     def post(
         self,
@@ -95,6 +106,8 @@ class Billboard:
         seeded: bool = False,
     ) -> Posting:
         """Charge ``event``, then publish ``value``; if the charge fails nothing is published."""
+        if self._copy:
+            raise LedgerError("this billboard is a copy and cannot charge; post to the original")
         frozen = _frozen(value)
         event_to_json(event)
         with self._lock:

@@ -5,41 +5,28 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tacit import _check
 from tacit.errors import BudgetExceeded, LedgerError
+from tacit.privacy._budget import Budget, spend_from_json, spend_to_json
 from tacit.privacy._chain import Chain, Entry, finite_or_text
-from tacit.privacy.accounting.composition import Cost, check_sampling, compose
-from tacit.privacy.accounting.curves import response_parameter
-from tacit.privacy.accounting.filters import (
-    RULES,
-    Spend,
-    basic_spend,
-    mu_squared,
-    rdp_order,
-    rdp_spend,
-    remaining,
-    total_cost,
-)
+from tacit.privacy.accounting.composition import Cost, check_sampling
+from tacit.privacy.accounting.filters import RULES, Spend, remaining, total_cost
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
 from tacit.privacy.accounting.leaves import (
     Event,
     Leaves,
     event_from_json,
     event_to_json,
-    kind,
     leaves,
 )
 from tacit.privacy.unit import Adjacency, Unit
 
 __all__ = ["Ledger", "Line", "Reservation"]
-
-# A pure-ε run is kept at δ = 0 unless its tight composition at δ saves more than this share of ε.
-_WORTH_A_DELTA = 0.01
 
 
 @dataclass(frozen=True)
@@ -57,10 +44,6 @@ class Line:
     n_charges: int
 
 
-def _all_pure(parts: Leaves) -> bool:
-    return all(response_parameter(event) is not None for event, _ in parts)
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -73,10 +56,18 @@ class Reservation:
     when it returns. Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, ledger: Ledger, number: int, parts: Leaves, line: Line, cost: Cost) -> None:
-        self.ledger, self.number, self.cost = ledger, number, cost
-        self.unit, self.adjacency, self.data = line.unit, line.adjacency, line.data
-        self._line = line.number
+    def __init__(
+        self,
+        ledger: Ledger,
+        line: int,
+        number: int,
+        parts: Leaves,
+        cost: Cost,
+        named: dict[str, str],
+    ) -> None:
+        self.ledger, self.number, self.cost, self._line = ledger, number, cost, line
+        self.unit, self.adjacency = Unit(named["unit"]), Adjacency(named["adjacency"])
+        self.data = named["data"]
         self._left = {event_to_json(event): count for event, count in parts}
         self.closed = False
 
@@ -179,7 +170,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: entry 1 was edited; restore the file from a copy")
         body = opened[0].body
         self.epsilon, self.delta = float(body["epsilon"]), float(body["delta"])
-        self.rule = str(body["rule"])
+        self.rule, self._budget = str(body["rule"]), Budget(self.epsilon, self.delta)
         asked = (
             self.epsilon if epsilon is None else epsilon,
             self.delta if delta is None else delta,
@@ -196,8 +187,7 @@ class Ledger:
         """Return what every reservation of the line takes: as reserved, or as settled."""
         latest: dict[int, Spend] = {}
         for entry in self._chain.entries("line = ? AND kind IN ('reserve', 'close')", (line,)):
-            spend = Spend(**{key: float(value) for key, value in entry.body["spend"].items()})
-            latest[entry.reservation or entry.number] = spend
+            latest[entry.reservation or entry.number] = spend_from_json(entry.body["spend"])
         return list(latest.values())
 
     def _line(self, entry: Entry) -> Line:
@@ -261,63 +251,6 @@ class Ledger:
 
     # -- spending --------------------------------------------------------------------------------
 
-    def _rule_for(self, parts: Leaves) -> str:
-        if self.rule != "auto":
-            return self.rule
-        plain = all(kind(event) == "gaussian" for event, _ in parts)
-        limited = self.delta > 0 and math.isfinite(self.epsilon)
-        return "gdp" if plain and limited else "basic"
-
-    def _basic(
-        self, parts: Leaves, taken: list[Spend], share: float | None, adjacency: Adjacency
-    ) -> Spend:
-        """Return the (ε, δ) of a run on a ``basic`` line.
-
-        The share of δ is what the caller asks for; else half of what is left if the run then fits
-        (so that later runs find some), else all of it.
-        """
-        used = total_cost("basic", taken, self.epsilon, self.delta)
-        free = max(0.0, self.delta - used.delta)
-        shares = (0.5 * free, free) if share is None else (share,)
-        best = Spend(epsilon=math.inf)
-        for delta in shares:
-            cost = compose(parts_events(parts), delta=delta, adjacency=adjacency)
-            best = Spend(epsilon=cost.epsilon, delta=delta)
-            if total_cost("basic", [*taken, best], 0.0, 0.0).epsilon <= self.epsilon:
-                break
-        if _all_pure(parts):
-            plain = basic_spend(parts)
-            fits = total_cost("basic", [*taken, plain], 0.0, 0.0).epsilon <= self.epsilon
-            if fits and plain.epsilon * (1 - _WORTH_A_DELTA) <= best.epsilon:
-                return plain
-        return best
-
-    def _price(
-        self,
-        rule: str,
-        parts: Leaves,
-        taken: list[Spend],
-        share: float | None,
-        adjacency: Adjacency,
-    ) -> Spend:
-        if rule == "gdp":
-            return Spend(mu_squared=mu_squared(parts))
-        if rule == "rdp":
-            return Spend(rdp=rdp_spend(parts, rdp_order(self.epsilon, self.delta)))
-        return self._basic(parts, taken, share, adjacency)
-
-    def _refusal(self, rule: str, spend: Spend, taken: list[Spend]) -> BudgetExceeded:
-        asked = total_cost(rule, [spend], self.epsilon, self.delta)
-        left = remaining(rule, taken, self.epsilon, self.delta)
-        return BudgetExceeded(
-            f"asked for ε = {asked.epsilon:.6g}, δ = {asked.delta:.3g}; left is "
-            f"ε = {left.epsilon:.6g}, δ = {left.delta:.3g} of a total of ε = {self.epsilon:.6g}, "
-            f"δ = {self.delta:.3g} ({rule}) in {self.path}; calibrate the run to what is left, "
-            "or share δ by a smaller delta",
-            asked=asked.epsilon,
-            left=left.epsilon,
-        )
-
     def reserve(
         self,
         events: Event | Iterable[Event],
@@ -339,39 +272,37 @@ class Ledger:
         """
         parts = leaves(events)
         unit, adjacency = Unit(unit), Adjacency(adjacency)
-        check_sampling(parts, adjacency, "member")
+        check_sampling(parts, adjacency, "participants")
         share = None if delta is None else check_delta(delta)
         # Priced once outside: a slow accountant fills its cache before the file is held.
         self._price_on_line(parts, unit, adjacency, data, share)
         with self._chain.writing():
             number, rule, taken, spend = self._price_on_line(parts, unit, adjacency, data, share)
-            total = total_cost(rule, [*taken, spend], self.epsilon, self.delta)
-            if total.epsilon > self.epsilon or total.delta > self.delta:
-                raise self._refusal(rule, spend, taken)
+            self._budget.check(rule, taken, spend, self.path)
             named = {"data": data, "unit": unit.value, "adjacency": adjacency.value}
             if number == 0:
                 number = self._chain.append("line", {**named, "rule": rule})
             body = {
                 "events": {event_to_json(event): count for event, count in parts},
-                "spend": {key: finite_or_text(value) for key, value in asdict(spend).items()},
+                "spend": spend_to_json(spend),
                 "label": label,
                 "time": _now(),
             }
             reservation = self._chain.append("reserve", body, line=number)
-        line = Line(number, data, unit, adjacency, rule, total, total, 0, 0)
         cost = total_cost(rule, [spend], self.epsilon, self.delta)
-        return Reservation(self, reservation, parts, line, cost)
+        return Reservation(self, number, reservation, parts, cost, named)
 
     def _price_on_line(
         self, parts: Leaves, unit: Unit, adjacency: Adjacency, data: str, share: float | None
     ) -> tuple[int, str, list[Spend], Spend]:
         """Return the line (0 if new), its rule, what it has spent, and what ``parts`` add."""
-        number, rule, taken = 0, self._rule_for(parts), []
+        number, taken = 0, list[Spend]()
+        rule = self._budget.rule_for(parts) if self.rule == "auto" else self.rule
         for entry in self._chain.entries("kind = 'line'"):
             body = entry.body
             if (body["data"], body["unit"], body["adjacency"]) == (data, unit, adjacency):
                 number, rule, taken = entry.number, body["rule"], self._spends(entry.number)
-        return number, rule, taken, self._price(rule, parts, taken, share, adjacency)
+        return number, rule, taken, self._budget.price(rule, parts, taken, share, adjacency)
 
     def _charge(self, reservation: int, line: int, events: dict[str, int]) -> None:
         with self._chain.writing():
@@ -395,23 +326,17 @@ class Ledger:
                 return
             (entry,) = self._chain.entries("number = ?", (reservation,))
             (line,) = self._chain.entries("number = ?", (entry.line,))
-            reserved = Spend(**{k: float(v) for k, v in entry.body["spend"].items()})
+            final = spend_from_json(entry.body["spend"])
             charged = self._charged(reservation)
-            parts = tuple((event_from_json(text), count) for text, count in charged.items())
-            if not parts:
-                final = Spend()
-            elif charged == entry.body["events"]:
-                final = reserved
-            elif line.body["rule"] != "basic":
+            if charged != entry.body["events"]:
+                parts = tuple((event_from_json(text), count) for text, count in charged.items())
                 adjacency = Adjacency(line.body["adjacency"])
-                final = self._price(line.body["rule"], parts, [], None, adjacency)
-            elif reserved.delta == 0 and _all_pure(parts):
-                final = basic_spend(parts)
-            else:
-                final = reserved
-            spend = {key: finite_or_text(value) for key, value in asdict(final).items()}
+                final = self._budget.settled(line.body["rule"], final, parts, adjacency)
             self._chain.append(
-                "close", {"spend": spend, "time": _now()}, line=entry.line, reservation=reservation
+                "close",
+                {"spend": spend_to_json(final), "time": _now()},
+                line=entry.line,
+                reservation=reservation,
             )
 
     # -- care ------------------------------------------------------------------------------------
@@ -477,10 +402,3 @@ class Ledger:
         if self.path == ":memory:":
             raise LedgerError("a ledger in memory cannot leave its process; use a file")
         return Ledger, (self.path,)
-
-
-def parts_events(parts: Leaves) -> list[Event]:
-    """Return ``parts`` as events that carry their counts."""
-    from dp_accounting import dp_event
-
-    return [dp_event.SelfComposedDpEvent(event, count) for event, count in parts]

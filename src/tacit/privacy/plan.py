@@ -124,7 +124,7 @@ def _numbers(shape: _Shape, d: int) -> int:
     return d * (d + 1) // 2 if shape.kind == "matrix" else d
 
 
-def _gaussian(shape: _Shape, name: str, d: int, K: float, m: int, sigma: float) -> PlannedRelease:
+def _gaussian(shape: _Shape, name: str, d: int, K: float, m: int, noise: float) -> PlannedRelease:
     sensitivity = shape.sensitivity(K)
     scale = noise * sensitivity
     # GOE: variance s² on the diagonal and s²/2 off it, so E‖E‖_F² = s² d(d + 1)/2.
@@ -134,7 +134,7 @@ def _gaussian(shape: _Shape, name: str, d: int, K: float, m: int, sigma: float) 
     return PlannedRelease(name, mechanism, numbers, sensitivity, noise, scale, ratio)
 
 
-def _pure(shape: _Shape, name: str, d: int, K: float, m: int, epsilon: float) -> PlannedRelease:
+def _pure(shape: _Shape, name: str, d: int, K: float, m: int, noise: float) -> PlannedRelease:
     """Return the pure-ε release; ``noise`` is the ε of one release."""
     if shape.kind == "matrix":
         # A − B of W_d(d + 1, c I), c = K²/ε: entries of variance 4(d+1)c² and 2(d+1)c².

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 ACCOUNTANTS = ("auto", "gdp", "optimal", "pld", "rdp", "zcdp")
-OBSERVERS = ("member", "outside")
+OBSERVERS = ("participants", "outside")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def compose(
     delta: float,
     accountant: str = "auto",
     adjacency: Adjacency | str | None = None,
-    observer: str = "member",
+    observer: str = "participants",
 ) -> Cost:
     """Return the cost at ``delta`` of releases fixed in advance, rounded towards more ε.
 
@@ -166,7 +166,7 @@ def compose(
         not know is refused by name.
     adjacency : Adjacency, optional
         Checked against the sampling: Poisson needs add-or-remove or zero-out.
-    observer : {"member", "outside"}
+    observer : {"participants", "outside"}
         Sampling without replacement amplifies for an observer outside the cohort only.
     """
     delta = check_delta(delta)
@@ -187,7 +187,7 @@ def epsilon_of(
     *,
     accountant: str = "auto",
     adjacency: Adjacency | str | None = None,
-    observer: str = "member",
+    observer: str = "participants",
 ) -> float:
     """Return the ε of one event (itself possibly composed) at ``delta``; see `compose`."""
     return compose(
@@ -202,7 +202,7 @@ def calibrate(
     event: Callable[[float], Event] | None = None,
     n_releases: int = 1,
     accountant: str = "auto",
-    observer: str = "member",
+    observer: str = "participants",
     tolerance: float | None = None,
 ) -> float:
     """Return the smallest noise multiplier that keeps the releases within (ε, δ), rounded up.

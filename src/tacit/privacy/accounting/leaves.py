@@ -12,7 +12,16 @@ from typing import Any, TypeAlias
 
 from tacit.errors import InvalidInput
 
-__all__ = ["Event", "Leaves", "event_from_json", "event_to_json", "kind", "leaves", "refuse"]
+__all__ = [
+    "Event",
+    "Leaves",
+    "event_from_json",
+    "event_to_json",
+    "kind",
+    "leaves",
+    "refuse",
+    "repeated",
+]
 
 Event: TypeAlias = Any
 """A dp-accounting ``DpEvent``."""
@@ -122,6 +131,13 @@ def leaves(events: Event | Iterable[Event]) -> Leaves:
     for event in events if isinstance(events, Iterable) else (events,):
         visit(event, 1)
     return tuple(counts.values())
+
+
+def repeated(parts: Leaves) -> list[Event]:
+    """Return ``parts`` as events that carry their counts."""
+    from dp_accounting import dp_event
+
+    return [dp_event.SelfComposedDpEvent(event, count) for event, count in parts]
 
 
 def _encode(value: Any) -> Any:
