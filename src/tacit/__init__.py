@@ -14,33 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tacit._version import __version__
 
 if TYPE_CHECKING:
-    from tacit.estimators import (
-        AveragedClassifier,
-        AveragedRegressor,
-        FeatureSplitTransferClassifier,
-        GroupSparseClassifier,
-        GroupSparseRegressor,
-        LowRankClassifier,
-        LowRankRegressor,
-        LowRankSparseClassifier,
-        LowRankSparseRegressor,
-        MeanRegularizedClassifier,
-        MeanRegularizedRegressor,
-        PooledClassifier,
-        PooledRegressor,
-        PrivateLogisticRegression,
-        SharedPriorClassifier,
-        SharedPriorRegressor,
-        SingleTaskClassifier,
-        SingleTaskRegressor,
-        TaskRelationshipClassifier,
-        TaskRelationshipRegressor,
-        TransferClassifier,
-        load,
-    )
+    from tacit.estimators import *  # noqa: F403
     from tacit.tasks import TaskSet
 
-ESTIMATORS = (
+__all__ = [
     "AveragedClassifier",
     "AveragedRegressor",
     "FeatureSplitTransferClassifier",
@@ -61,22 +38,27 @@ ESTIMATORS = (
     "SingleTaskRegressor",
     "TaskRelationshipClassifier",
     "TaskRelationshipRegressor",
+    "TaskSet",
     "TransferClassifier",
-)
-_HOME = dict.fromkeys((*ESTIMATORS, "load"), "tacit.estimators") | {"TaskSet": "tacit.tasks"}
-_PACKAGES = ("audit", "datasets", "errors", "estimators", "losses", "penalties", "privacy")
+    "__version__",
+    "load",
+]
 
-__all__ = ["ESTIMATORS", "TaskSet", "__version__", "load"]
-__all__ += ESTIMATORS
+ESTIMATORS = tuple(
+    name for name in __all__ if name.endswith(("Regressor", "Classifier", "Regression"))
+)
+_PACKAGES = ("audit", "datasets", "errors", "estimators", "losses", "penalties", "privacy")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"tacit.{name}")
+    if name == "TaskSet":
+        return importlib.import_module("tacit.tasks").TaskSet
+    if name in __all__:
+        return getattr(importlib.import_module("tacit.estimators"), name)
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_PACKAGES})
+    return sorted({*__all__, *_PACKAGES, "ESTIMATORS"})

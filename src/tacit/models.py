@@ -16,6 +16,7 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,11 @@ _ARRAYS_FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
 
 
 def save(
-    directory: str | Path, *, kind: str, manifest: Mapping[str, Any], arrays: Mapping[str, AnyArray]
+    directory: str | PathLike[str],
+    *,
+    kind: str,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
 ) -> None:
     """Write a model folder, replacing the model that is there, if any.
 
@@ -79,7 +84,7 @@ def save(
             file.unlink()
 
 
-def read(directory: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
+def read(directory: str | PathLike[str]) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
     """Read a model folder: its kind, manifest and arrays, exactly as they were saved."""
     folder = Path(directory)
     body = _open_manifest(folder)

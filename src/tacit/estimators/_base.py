@@ -159,7 +159,8 @@ class MultiTaskEstimator(BaseEstimator):
         index = self._index_of_tasks(tasks, len(rows))
         coef = self.coef_ if self.coef_.ndim == 3 else self.coef_[:, None, :]
         intercept = self.intercept_ if self.intercept_.ndim == 2 else self.intercept_[:, None]
-        if self.shared_coef_ is not None:  # index -1 is the row appended here
+        if self.shared_coef_ is not None and self.shared_intercept_ is not None:
+            # index -1 is the row appended here
             coef = np.concatenate([coef, self.shared_coef_[None]])
             intercept = np.concatenate([intercept, self.shared_intercept_[None]])
         if len(self.task_names_) == 1 and (index == 0).all():
@@ -223,7 +224,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInput(
-                f"y: has the one class {self.classes_[0]!r}; a classifier needs at least two classes"
+                f"y: has the one class {self.classes_[0]!r}; a classifier needs two classes or more"
             )
         if len(self.classes_) == 2:
             return codes.astype(np.float64)[:, None]

@@ -85,8 +85,9 @@ class _MeanRegularized(PrivateEstimator):
         for output in outputs(tasks.replace(X=rows), targets):
             level = 0.0
             if self._loss.name == "squared" and self.fit_intercept:
-                level = float(np.mean(output.y))
-                output = output.replace(y=np.asarray(output.y) - level)
+                values = np.asarray(output.y)
+                level = float(values.mean())
+                output = output.replace(y=values - level)
             alpha = (
                 select_alpha(output, self._loss, _ALPHAS)
                 if self.alpha == "auto"

@@ -30,9 +30,20 @@ class Protocol(typing.Protocol[State]):
     results are jointly private for free when the unit is the task.
     """
 
-    n_rounds: int
-    unit: Unit
-    adjacency: Adjacency
+    @property
+    def n_rounds(self) -> int:
+        """Number of releases."""
+        ...
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        ...
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which data sets are neighbours."""
+        ...
 
     def start(self, tasks: TaskSet) -> State:
         """Set up what each task keeps to itself."""
