@@ -221,7 +221,7 @@ class _Reduced:
 
     def path(self, counted: AnyArray) -> Iterator[tuple[int, LogisticStack, Array]]:
         """Yield the solution at every strength, strongest first, each starting from the last."""
-        u = np.zeros((self.rows.shape[0], self.rows.shape[2]))
+        u: Array = np.zeros((self.rows.shape[0], self.rows.shape[2]))
         for k in np.argsort(-self.alphas.mean(axis=0), kind="stable").tolist():
             stack = self.stack(counted, k)
             u = newton(stack, u)
