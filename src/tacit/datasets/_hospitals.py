@@ -12,26 +12,26 @@ __all__ = ["load_hospitals"]
 
 # Invented names with their patients on record: from a village clinic to a teaching hospital.
 _HOSPITALS = {
-    "Alder Vale": 26,
-    "Ashbourne General": 74,
-    "Brackwater": 31,
-    "Calder Royal": 120,
-    "Dunmere": 24,
-    "Eastholm": 44,
-    "Fernhill": 22,
-    "Greyfriars": 58,
-    "Hallow Bridge": 28,
-    "Inverlock": 36,
-    "Kingsmoor": 96,
-    "Larkfield": 20,
-    "Marlow Infirmary": 66,
-    "Northgate": 52,
-    "Oakhurst": 30,
-    "Penrose Memorial": 40,
-    "Quayside": 25,
-    "Ravensworth": 84,
-    "St Brannoc": 34,
-    "Westerdale": 48,
+    "Alder Vale": 16,
+    "Ashbourne General": 44,
+    "Brackwater": 18,
+    "Calder Royal": 72,
+    "Dunmere": 14,
+    "Eastholm": 27,
+    "Fernhill": 13,
+    "Greyfriars": 35,
+    "Hallow Bridge": 17,
+    "Inverlock": 22,
+    "Kingsmoor": 58,
+    "Larkfield": 12,
+    "Marlow Infirmary": 40,
+    "Northgate": 31,
+    "Oakhurst": 18,
+    "Penrose Memorial": 24,
+    "Quayside": 15,
+    "Ravensworth": 50,
+    "St Brannoc": 20,
+    "Westerdale": 29,
 }
 # Feature: population mean and standard deviation, digits on record.
 _FEATURES = {
@@ -49,15 +49,15 @@ _FEATURES = {
 _COMMON = np.array([0.9, 0.7, 1.0, -0.2, 0.5, -0.5, -0.8, 0.5])
 _AXES = np.array(
     [
-        [0.2, 1.3, 0.9, -0.1, 0.8, -0.6, -1.2, 0.1],
-        [-1.2, 0.2, 0.7, 0.5, -0.2, 0.3, 0.1, 1.1],
+        [0.2, 1.0, 0.7, -0.1, 0.6, -0.5, -1.0, 0.1],
+        [-1.0, 0.2, 0.6, 0.4, -0.2, 0.2, 0.1, 0.9],
     ]
 )
 _SEED = 1730
 
 
 def load_hospitals() -> Dataset:
-    """Length of stay at twenty invented hospitals, 20 to 120 patients each (regression).
+    """Length of stay at twenty invented hospitals, 12 to 72 patients each (regression).
 
     ``extras["readmitted"]`` is a second, binary target. The effect of the features is a common
     one plus a mixture of two ways in which hospitals differ, with a base stay of each hospital's
@@ -74,22 +74,21 @@ def load_hospitals() -> Dataset:
     mean, deviation, _ = np.array(list(_FEATURES.values())).T
     standard = (X - mean) / deviation
     effects = _COMMON + random.standard_normal((len(counts), 2)) @ _AXES
-    base = 7.5 + 0.8 * random.standard_normal(len(counts))
+    base = 9.0 + 0.8 * random.standard_normal(len(counts))
     need = np.einsum("ij,ij->i", standard, effects[task])
-    stay = base[task] + need + 1.8 * random.standard_normal(len(task))
+    stay = base[task] + need + 2.2 * random.standard_normal(len(task))
     readmitted = random.uniform(size=len(task)) < expit(0.9 * need - 0.4)
     return Dataset(
         name="hospitals",
         X=X,
-        y=np.round(stay, 1),
+        y=np.round(np.maximum(stay, 0.5), 1),
         tasks=tasks,
         feature_names=tuple(_FEATURES),
         task_names=tuple(_HOSPITALS),
         kind="regression",
         description=(
-            "Twenty invented hospitals: days of stay (relative to a schedule, so below zero "
-            "now and then) and readmission, from eight measurements at admission. Generated in "
-            "code; no patient exists. Terms: that of the package."
+            "Twenty invented hospitals: days of stay and readmission, from eight measurements at "
+            "admission. Generated in code; no patient exists. Terms: those of the package."
         ),
         extras={"readmitted": readmitted.astype(np.int8)},
     )
