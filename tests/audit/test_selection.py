@@ -20,7 +20,7 @@ def test_an_event_says_in_words_what_it_is():
 def test_a_clean_separation_is_found_from_either_side():
     low, high = np.linspace(0, 1, 500), np.linspace(2, 3, 500)
     for first, second in ((low, high), (high, low)):
-        promise, event = best_event("x", first, second, goal, n_test=500, failure=1e-3)
+        promise, event = best_event("x", first, second, goal, failure=1e-3)
         p, q = count(event, first, second, 1e-3)
         assert promise > 4
         assert goal(p, q) == pytest.approx(promise)
@@ -36,11 +36,11 @@ def test_an_atom_computed_with_rounding_stays_on_one_side():
 def test_infinite_scores_are_allowed():
     first = np.concatenate([np.zeros(400), np.full(100, -np.inf)])
     second = np.concatenate([np.zeros(400), np.full(100, np.inf)])
-    promise, _ = best_event("x", first, second, goal, n_test=500, failure=1e-3)
+    promise, _ = best_event("x", first, second, goal, failure=1e-3)
     assert promise > 2
 
 
 def test_the_same_draws_twice_promise_nothing():
     scores = np.random.default_rng(1).standard_normal(1000)
-    promise, _ = best_event("x", scores, scores, goal, n_test=1000, failure=1e-3)
+    promise, _ = best_event("x", scores, scores, goal, failure=1e-3)
     assert promise == 0.0

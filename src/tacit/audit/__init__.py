@@ -1,1 +1,28 @@
-"""To be filled."""
+"""Attacks on tacit's own guarantees: empirical lower bounds next to every claim.
+
+`audit_mechanism` attacks one release, `audit_estimator` a whole fit (`audit_in_one_run` with a
+single one), and `replay` checks a protocol's declared sensitivity with the noise frozen.
+"""
+
+from tacit.audit.canary import CanaryPair, canary_pairs
+from tacit.audit.estimator import audit_estimator
+from tacit.audit.mechanism import audit_mechanism
+from tacit.audit.neighbours import replace_row, replace_task
+from tacit.audit.one_run import audit_in_one_run
+from tacit.audit.replay import ReplayResult, replay
+from tacit.audit.result import AuditResult
+from tacit.audit.specimens import AUDITABLE
+
+__all__ = [
+    "AUDITABLE",
+    "AuditResult",
+    "CanaryPair",
+    "ReplayResult",
+    "audit_estimator",
+    "audit_in_one_run",
+    "audit_mechanism",
+    "canary_pairs",
+    "replace_row",
+    "replace_task",
+    "replay",
+]

@@ -15,6 +15,8 @@ from tacit.audit.selection import Event, Goal, best_event, count
 
 __all__ = ["Claim", "Contest", "attack"]
 
+_CLEARLY_MORE = 1.03
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -83,9 +85,13 @@ def _goals(claim: Claim) -> dict[str, Goal]:
 
 
 def _explore(
-    contest: Contest, goals: dict[str, Goal], n_explore: int, n_test: int, failure: float
+    contest: Contest, goals: dict[str, Goal], n_explore: int, failure: float
 ) -> dict[str, _Bet]:
-    """Fit every distinguisher on one half of the draws, choose each goal's event on the other."""
+    """Fit every distinguisher on one half of the draws, choose each goal's event on the other.
+
+    Distinguishers are listed with the ones that explain most first; a later one has to promise
+    clearly more to be preferred.
+    """
     n_fit = n_explore // 2
     first, second = contest.draw(0, n_fit), contest.draw(1, n_fit)
     functions = [distinguisher.fit(first, second) for distinguisher in contest.distinguishers]
@@ -93,10 +99,13 @@ def _explore(
     bets: dict[str, _Bet] = {}
     for name, goal in goals.items():
         offers = [
-            _Bet(*best_event(rival.name, *pair, goal, n_test=n_test, failure=failure), function)
+            _Bet(*best_event(rival.name, *pair, goal, failure=failure), function)
             for rival, pair, function in zip(contest.distinguishers, scores, functions, strict=True)
         ]
-        bets[name] = max(offers, key=lambda bet: bet.promise)
+        bets[name] = offers[0]
+        for offer in offers[1:]:
+            if offer.promise > _CLEARLY_MORE * bets[name].promise:
+                bets[name] = offer
     return bets
 
 
@@ -117,7 +126,7 @@ def attack(
     failure = (1.0 - confidence) / (2 * len(goals))
     n_test = n_trials - n_trials // 2
     n_explore = max(n_trials // 2 // len(contests), 4)
-    explored = [_explore(contest, goals, n_explore, n_test, failure) for contest in contests]
+    explored = [_explore(contest, goals, n_explore, failure) for contest in contests]
     leading = "mu" if claim.gaussian else "epsilon"
     at = max(range(len(contests)), key=lambda index: explored[index][leading].promise)
     bets, contest = explored[at], contests[at]

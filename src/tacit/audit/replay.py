@@ -17,8 +17,9 @@ import numpy as np
 from tacit._types import Array
 from tacit.audit.neighbours import changed_task
 from tacit.errors import InvalidInput, PrivacyLeak
+from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.samplers import SeededEntropy
+from tacit.privacy.published import AsynchronousPerIterationPublished, WishartPublished
 from tacit.privacy.unit import Adjacency, Norm, Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
@@ -96,8 +97,12 @@ def declared_sensitivity(mechanism: Mechanism) -> tuple[Norm, float]:
     for name, norm in _SENSITIVITY_FIELDS:
         if hasattr(mechanism, name):
             return norm, float(getattr(mechanism, name))
+    if isinstance(mechanism, AsynchronousPerIterationPublished):
+        return Norm.L2, mechanism.scale * mechanism.epsilon
+    if isinstance(mechanism, WishartPublished):
+        return Norm.TRACE, mechanism.radius**2
     raise InvalidInput(
-        f"mechanism={mechanism!r}: declares no sensitivity; replay needs a mechanism that adds noise"
+        f"mechanism={mechanism!r}: declares no sensitivity; replay a run that adds noise"
     )
 
 

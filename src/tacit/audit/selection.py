@@ -58,27 +58,27 @@ def thresholds(first: Array, second: Array) -> Array:
     # A statistic with atoms (Laplace's likelihood ratio) computes them with rounding: a threshold
     # a hair below the atom keeps all of it on one side.
     slack = 1e-9 * (np.ptp(finite) if len(finite) else 1.0)
-    return np.unique(np.where(np.isfinite(chosen), chosen - slack, chosen))
+    # Zero is where a log ratio changes sign and where a support ends.
+    return np.unique(np.append(np.where(np.isfinite(chosen), chosen - slack, chosen), 0.0))
 
 
 def best_event(
-    statistic: str, first: Array, second: Array, goal: Goal, *, n_test: int, failure: float
+    statistic: str, first: Array, second: Array, goal: Goal, *, failure: float
 ) -> tuple[float, Event]:
-    """Return the event that promises the highest goal on ``n_test`` fresh draws a side.
+    """Return the event that promises the highest goal, and that promise.
 
-    The promise is the Clopper–Pearson bound that the frequencies seen here would give on that many
-    draws; it is used for choosing only and is no bound itself.
+    The promise is the Clopper–Pearson bound of the frequencies seen here: rare events, which luck
+    makes look telling, are discounted as they should be. It is used for choosing only.
     """
     cuts = thresholds(first, second)
-    scale = n_test / min(len(first), len(second))
     best, chosen = -np.inf, Event(statistic, float(cuts[0]), True, 1)
     below = [np.searchsorted(np.sort(scores), cuts, side="left") for scores in (first, second)]
     sizes = (len(first), len(second))
     for above in (True, False):
         hits = [size - low if above else low for size, low in zip(sizes, below, strict=True)]
         for likely in (0, 1):
-            p = rate_lower(hits[likely] * scale, sizes[likely] * scale, failure)
-            q = rate_upper(hits[1 - likely] * scale, sizes[1 - likely] * scale, failure)
+            p = rate_lower(hits[likely], sizes[likely], failure)
+            q = rate_upper(hits[1 - likely], sizes[1 - likely], failure)
             promise = goal(p, q)
             at = int(np.argmax(promise))
             if promise[at] > best:
