@@ -241,20 +241,43 @@ def calibrate(
         cost = compose(released, delta=delta, accountant=accountant, observer=observer)
         return cost.epsilon - epsilon
 
-    guess = 1 / gaussian_mu(epsilon, delta) * math.sqrt(count) if plain else 1.0
-    safe, unsafe = guess, guess
-    while excess(safe) > 0:
-        unsafe, safe = safe, safe * (1 + 1e-12 if plain and safe == guess else 2)
-        if safe > 1e15:
-            raise InvalidInput(
-                f"epsilon={epsilon!r}, delta={delta!r}: no noise reaches it; ask for more, or use "
-                "another accountant"
-            )
-    while excess(unsafe) <= 0:
-        safe, unsafe = unsafe, unsafe * (1 - 1e-12 if plain and unsafe == guess else 0.5)
-        if unsafe < 1e-12:
-            return safe
-    default = 0.0 if plain and accountant in ("auto", "gdp") else 1e-6
+    if plain and accountant in ("auto", "gdp"):
+        noise = math.sqrt(count) / gaussian_mu(epsilon, delta)
+        return safe_endpoint(excess, unsafe=noise * (1 - 1e-12), safe=_grown(excess, noise))
+    unsafe, safe = _bracket(excess, epsilon, delta)
     return safe_endpoint(
-        excess, unsafe=unsafe, safe=safe, tolerance=default if tolerance is None else tolerance
+        excess, unsafe=unsafe, safe=safe, tolerance=1e-6 if tolerance is None else tolerance
     )
+
+
+def _grown(excess: Callable[[float], float], noise: float) -> float:
+    """Return ``noise``, or the first value above it by rounding alone that is safe."""
+    step = 2e-16
+    while excess(noise) > 0:
+        noise, step = noise * (1 + step), 2 * step
+    return noise
+
+
+def _bracket(excess: Callable[[float], float], epsilon: float, delta: float) -> tuple[float, float]:
+    """Return (unsafe, safe) noise multipliers around the smallest safe one.
+
+    The cost falls about as 1 / noise, which tells where to look next.
+    """
+    noise, unsafe, safe = 1.0, 0.0, math.inf
+    while unsafe == 0.0 or math.isinf(safe):
+        over = excess(noise)
+        if over > 0:
+            unsafe = noise
+            growth = (over + epsilon) / epsilon if math.isfinite(over) else 8.0
+            noise *= min(max(1.1 * growth, 1.05), 1e3)
+        else:
+            safe = noise
+            noise *= min(max(0.9 * (over + epsilon) / epsilon, 1e-2), 0.95)
+        if noise > 1e12:
+            raise InvalidInput(
+                f"epsilon={epsilon!r}, delta={delta!r}: no noise reaches it with this accountant; "
+                "ask for more ε or δ"
+            )
+        if noise < 1e-9:
+            return 0.0, safe
+    return unsafe, safe

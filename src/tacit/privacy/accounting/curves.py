@@ -89,7 +89,7 @@ def rdp_epsilon(events: Leaves, delta: float, orders: Array | None = None) -> fl
 
 def zcdp_epsilon(events: Leaves, delta: float) -> float:
     """Return ε at δ by zero-concentrated accounting (ρ adds up; converted at the best order)."""
-    from dp_accounting import dp_event
+    from dp_accounting.rdp import compute_epsilon
 
     rho = xi = 0.0
     for event, count in events:
@@ -109,7 +109,7 @@ def zcdp_epsilon(events: Leaves, delta: float) -> float:
         return math.inf if rho > 0 else xi
     best = 1 + math.sqrt(math.log(1 / delta) / rho)
     orders = 1.01 + (best - 1) * np.geomspace(0.2, 5, 400)
-    return rdp_epsilon(((dp_event.ZCDpEvent(rho * (1 + 1e-14), xi), 1),), delta, orders)
+    return float(compute_epsilon(orders, xi + rho * (1 + 1e-14) * orders, delta)[0])
 
 
 def _step_pld(event: Event, count: int, interval: float) -> Any:
