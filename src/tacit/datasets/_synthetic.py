@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from tacit import _check
 from tacit._types import Array
+from tacit.errors import InvalidInput
 from tacit.tasks import TaskSet
 
 __all__ = ["Synthetic", "make_group_sparse", "make_low_rank", "make_shared_private"]
@@ -103,6 +104,8 @@ def make_group_sparse(
     n_tasks = _check.positive_integer("n_tasks", n_tasks, remedy=_COUNT)
     n_features = _check.positive_integer("n_features", n_features, remedy=_COUNT)
     n_relevant = _check.positive_integer("n_relevant", n_relevant, remedy="use 4")
+    if n_relevant > n_features:
+        raise InvalidInput(f"n_relevant={n_relevant}: must be at most n_features={n_features}")
     generator = np.random.default_rng(random_state)
     W = np.zeros((n_tasks, n_features))
     relevant = W[:, :n_relevant]
