@@ -1,0 +1,62 @@
+"""The separation of the layout does not erode, and importing stays cheap."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+SOURCE = Path(tacit.__file__).parent
+FORBIDDEN = {
+    "privacy": {"protocols", "engines", "estimators", "baselines", "numerics", "audit"},
+    "protocols": {"engines", "estimators", "baselines", "audit"},
+    "numerics": {"privacy", "protocols", "engines", "estimators", "audit"},
+    "engines": {"estimators", "audit"},
+    "tasks": {"privacy", "protocols", "engines", "estimators", "numerics"},
+}
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("tacit.")}
+
+
+@pytest.mark.parametrize("package", FORBIDDEN)
+def test_packages_import_only_what_the_layout_allows(package):
+    for path in (SOURCE / package).rglob("*.py"):
+        crossed = _imports(path) & FORBIDDEN[package]
+        assert not crossed, f"{path.relative_to(SOURCE)} imports {sorted(crossed)}"
+
+
+def test_ordinary_random_generators_stay_off_privacy_paths():
+    allowed = SOURCE / "privacy" / "entropy.py"
+    for package in ("privacy", "protocols"):
+        for path in (SOURCE / package).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            if path != allowed:
+                assert "np.random" not in text, path
+                assert "default_rng" not in text, path
+
+
+def test_importing_tacit_loads_nothing_heavy():
+    code = "import sys, tacit; print([m for m in ('sklearn','numba','scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_resolves():
+    for name in tacit.__all__:
+        assert getattr(tacit, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = tacit.Nothing
