@@ -56,7 +56,7 @@ def test_non_numeric_columns_are_named(model, rows):
 
 def test_a_task_column_that_is_not_there_is_named_with_those_that_are(model, rows):
     X, y, _ = rows
-    with pytest.raises(InvalidInput, match="'site'.*age"):
+    with pytest.raises(InvalidInput, match=r"'site'.*age"):
         model.fit(pd.DataFrame(X, columns=["age", "dose", "weight"]), y, tasks="site")
     with pytest.raises(InvalidInput, match="column name needs X to be"):
         model.fit(X, y, tasks="site")
