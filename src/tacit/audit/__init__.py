@@ -9,7 +9,7 @@ from tacit.audit.estimator import audit_estimator
 from tacit.audit.mechanism import audit_mechanism
 from tacit.audit.neighbours import replace_row, replace_task
 from tacit.audit.one_run import audit_in_one_run
-from tacit.audit.replay import ReplayResult, replay
+from tacit.audit.replay import ReplayResult, replay, replay_estimator, search
 from tacit.audit.result import AuditResult
 from tacit.audit.specimens import AUDITABLE
 
@@ -25,4 +25,6 @@ __all__ = [
     "replace_row",
     "replace_task",
     "replay",
+    "replay_estimator",
+    "search",
 ]

@@ -149,7 +149,7 @@ def _verdict(
     confidence: float,
 ) -> AuditResult:
     found = {
-        name: float(goal(np.float64(limits[name][0]), np.float64(limits[name][1])))
+        name: float(goal(np.asarray(limits[name][0]), np.asarray(limits[name][1])))
         for name, goal in goals.items()
     }
     epsilon, event, mu = found["epsilon"], bets["epsilon"].event, found.get("mu")

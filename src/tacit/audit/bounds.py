@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special, stats
 
 from tacit._check import fraction, non_negative, positive_integer
-from tacit._types import Array
+from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def rate_lower(successes: Array, trials: Array | float, failure: float) -> Array:
+def rate_lower(successes: AnyArray | int, trials: AnyArray | int, failure: float) -> Array:
     """Return the Clopper–Pearson lower limit of a probability.
 
     Guarantee: for a binomial count the limit exceeds the true probability with probability at most
@@ -38,7 +38,7 @@ def rate_lower(successes: Array, trials: Array | float, failure: float) -> Array
     return np.where(successes < 1.0, 0.0, limit)
 
 
-def rate_upper(successes: Array, trials: Array | float, failure: float) -> Array:
+def rate_upper(successes: AnyArray | int, trials: AnyArray | int, failure: float) -> Array:
     """Return the Clopper–Pearson upper limit of a probability; see `rate_lower`."""
     return 1.0 - rate_lower(trials - np.asarray(successes, dtype=float), trials, failure)
 

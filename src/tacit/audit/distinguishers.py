@@ -196,11 +196,11 @@ def summaries(first: Array, second: Array) -> Score:
 
     def features(releases: Array) -> Array:
         if not last or last[0] is not releases:
-            last[:] = [releases, summarise(releases)]
+            last[:] = releases, summarise(releases)
         return last[1]
 
     def summarise(releases: Array) -> Array:
-        columns = [_flat(releases) @ direction]
+        columns: list[Array] = [_flat(releases) @ direction]
         for aggregate in (first, second):
             columns.append(np.linalg.norm(_flat(releases - aggregate), axis=1))
             if matrix:

@@ -23,14 +23,27 @@ __all__ = ["audit_estimator", "fit_on", "seen_by_others", "telling"]
 
 View = Callable[[Any, CanaryPair], Array]
 
+_MOST_NUMBERS = 16
 
-def fit_on(estimator: Any, tasks: TaskSet, random_state: int | None) -> Any:
-    """Return a fresh copy of ``estimator`` fitted on ``tasks`` (with this noise seed, if given)."""
+
+def fit_on(
+    estimator: Any,
+    tasks: TaskSet,
+    random_state: int | None,
+    *,
+    prepare: Callable[[Any], None] | None = None,
+) -> Any:
+    """Return a fresh copy of ``estimator`` fitted on ``tasks`` (with this noise seed, if given).
+
+    ``prepare`` sees the copy before it is fitted.
+    """
     from sklearn.base import clone
 
     model = clone(estimator)
     if random_state is not None:
         model.set_params(random_state=random_state)
+    if prepare is not None:
+        prepare(model)
     if "tasks" not in inspect.signature(model.fit).parameters:
         return model.fit(tasks.X, tasks.y)
     labels = [tasks.names[index] for index in tasks.task_of_row]
@@ -45,31 +58,31 @@ def seen_by_others(model: Any, task: int | None) -> list[Array]:
     """
     board = getattr(model, "billboard_", None)
     releases = [] if board is None else [np.asarray(posting.value) for posting in board]
-    models = np.concatenate(
-        [
-            model.coef_.reshape(len(model.coef_), -1),
-            np.asarray(model.intercept_, dtype=float).reshape(len(model.coef_), -1),
-        ],
-        axis=1,
-    )
+    coef = np.atleast_2d(model.coef_)
+    coef = coef.reshape(len(coef), -1)
+    intercept = np.asarray(model.intercept_, dtype=float).reshape(len(coef), -1)
+    models = np.concatenate([coef, intercept], axis=1)
     return [*releases, models if task is None else np.delete(models, task, axis=0)]
 
 
-def telling(release: Array, directions: Array, task: int | None) -> list[float]:
+def telling(release: Array, directions: Array, task: int, n_tasks: int) -> list[float]:
     """Return the few numbers of one release in which a canary along ``directions`` shows.
 
-    Square matrices are read as second moments, vectors along the directions; a stack with the task
-    on axis 0 in the canary's own entry. Shapes that fit none are read by their norm alone.
+    A square matrix is read as a second moment; a stack with the task on axis 0 in the canary's own
+    entry; anything else whose last axis holds the features (and perhaps an intercept) along the
+    directions. Every release is read by its norm too.
     """
     d = directions.shape[1]
-    norm = float(np.linalg.norm(release))
+    numbers = [float(np.linalg.norm(release))]
     if release.shape == (d, d):
-        return [*np.einsum("id,de,ie->i", directions, release, directions), norm]
-    if release.shape[-1:] == (d,):
-        own = task if task is not None and release.ndim > 1 and task < len(release) else None
-        rows = release.reshape(-1, d) if own is None else release[own].reshape(-1, d)
-        return [*np.ravel(rows @ directions.T)[:16], norm]
-    return [norm]
+        return numbers + [float(u @ release @ u) for u in directions]
+    if release.ndim and release.shape[-1] in (d, d + 1):
+        own = release[task] if release.ndim > 1 and len(release) == n_tasks else release
+        along = own[..., :d].reshape(-1, d) @ directions.T
+        numbers += [float(number) for number in along.ravel()[:_MOST_NUMBERS]]
+    if release.shape == (d,):
+        numbers += [float(u**2 @ release) for u in directions]
+    return numbers
 
 
 def _default_view(model: Any, pair: CanaryPair) -> Array:
@@ -77,7 +90,7 @@ def _default_view(model: Any, pair: CanaryPair) -> Array:
     *releases, models = seen_by_others(model, pair.task if joint else None)
     numbers: list[float] = []
     for release in releases:
-        numbers += telling(release, pair.directions, pair.task)
+        numbers += telling(release, pair.directions, pair.task, pair.first.n_tasks)
     along = models[:, : pair.directions.shape[1]] @ pair.directions.T
     numbers += [*along.mean(axis=0), *np.mean(along**2, axis=0), float(models[:, -1].mean())]
     return np.asarray(numbers, dtype=float)

@@ -109,6 +109,8 @@ def climb(
                 pair = (pair[0], (X, 1.0 - y if binary else -y))
         else:
             pair = tuple(_mutate(rng, *canary, binary) for canary in kept)
+        if all(np.array_equal(a, b) for a, b in zip(*pair, strict=True)):
+            continue
         candidates = tuple(_write(tasks, rows, X, y) for X, y in pair)
         value = objective(candidates[0], candidates[1])
         if value > best:

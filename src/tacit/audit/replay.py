@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.audit.neighbours import changed_task
+from tacit.audit.neighbours import changed_task, climb
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
@@ -24,7 +24,15 @@ from tacit.privacy.unit import Adjacency, Norm, Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["ProtocolFactory", "ReplayResult", "change_in", "declared_sensitivity", "replay"]
+__all__ = [
+    "ProtocolFactory",
+    "ReplayResult",
+    "change_in",
+    "declared_sensitivity",
+    "replay",
+    "replay_estimator",
+    "search",
+]
 
 ProtocolFactory = Callable[[TaskSet], Protocol[Any]]
 
@@ -171,6 +179,91 @@ def replay(
         "model", *[run.finish(state) for run, state in zip(protocols, states, strict=True)]
     )
     return record.result()
+
+
+def search(
+    protocol_factory: ProtocolFactory,
+    tasks: TaskSet,
+    *,
+    task: int = 0,
+    binary: bool = False,
+    n_steps: int = 60,
+    random_state: int = 0,
+) -> ReplayResult:
+    """Hill-climb on a canary task (row) of both neighbours for the worst replay, and return it.
+
+    A leak outside the declared sensitivity ends the search at once.
+    """
+
+    def result(first: TaskSet, second: TaskSet) -> ReplayResult:
+        return replay(protocol_factory, first, second, random_state=random_state)
+
+    def objective(first: TaskSet, second: TaskSet) -> float:
+        found = result(first, second)
+        return float("inf") if found.leaks else found.worst
+
+    row = protocol_factory(tasks).unit is Unit.ROW
+    pair = climb(
+        objective,
+        tasks,
+        task=task,
+        row=row,
+        binary=binary,
+        n_steps=n_steps,
+        random_state=random_state,
+    )
+    return result(*pair)
+
+
+def replay_estimator(
+    estimator: Any, tasks: TaskSet, neighbour: TaskSet, *, random_state: int = 0
+) -> ReplayResult:
+    """Replay every protocol that an estimator runs when it is fitted on ``tasks``.
+
+    The estimator is fitted on both data sets to see which protocols it builds from each, so that a
+    calibration, clip or number of rounds taken from private data shows as a leak.
+    """
+    runs = [_protocols_of(estimator, data, random_state) for data in (tasks, neighbour)]
+    if not runs[0] or len(runs[0]) != len(runs[1]):
+        raise InvalidInput(
+            f"estimator={estimator!r}: ran {len(runs[0])} and {len(runs[1])} protocols; "
+            "replay needs an estimator that runs the same, at least one, on any data"
+        )
+    found = [
+        replay(
+            lambda _, p=p: p, a, b, random_state=random_state, neighbour_factory=lambda _, q=q: q
+        )
+        for (p, a), (q, b) in zip(*runs, strict=True)
+    ]
+    return ReplayResult(
+        sum((one.changes for one in found), ()),
+        sum((one.declared for one in found), ()),
+        sum((one.norms for one in found), ()),
+        sum((one.leaks for one in found), ()),
+    )
+
+
+def _protocols_of(
+    estimator: Any, tasks: TaskSet, random_state: int
+) -> list[tuple[Protocol[Any], TaskSet]]:
+    """Return the protocols a fit runs, each with the task set it is run on."""
+    from tacit.audit.estimator import fit_on
+
+    recorded: list[tuple[Protocol[Any], TaskSet]] = []
+
+    def watch(model: Any) -> None:
+        run = getattr(model, "_run", None)
+        if run is None:
+            return
+
+        def watched(protocol: Protocol[Any], data: TaskSet, **options: Any) -> Any:
+            recorded.append((protocol, data))
+            return run(protocol, data, **options)
+
+        model._run = watched
+
+    fit_on(estimator, tasks, random_state, prepare=watch)
+    return recorded
 
 
 def _silenced(messages: Array, task: int) -> Array:

@@ -155,7 +155,7 @@ def _moment_pairs(target: Mechanism, n_features: int) -> dict[str, Pair]:
         square = reach / (2.0 if norm is Norm.TRACE else math.sqrt(2))
     basis = np.eye(n_features)
     zero, first = np.zeros((n_features, n_features)), square * np.outer(basis[0], basis[0])
-    found = {"a zero task against one at the clip": (zero, first)}
+    found: dict[str, Pair] = {"a zero task against one at the clip": (zero, first)}
     if n_features > 1:
         second = square * np.outer(basis[1], basis[1])
         found["two orthogonal tasks at the clip"] = (second, first)

@@ -63,7 +63,10 @@ def scale_gaussian(weights: Sequence[float] | Array, epsilon: float, delta: floa
     noise = np.asarray(math.sqrt(math.fsum(shares**2)) / (gaussian_mu(epsilon, delta) * shares))
 
     def cost(sigmas: Array) -> float:
-        return gaussian_epsilon(math.sqrt(math.fsum(1 / sigmas**2)), delta)
+        # Equal rounds may be added up one by one or multiplied; both roundings must fit.
+        distinct, counts = np.unique(sigmas, return_counts=True)
+        sums = (math.fsum(1 / sigmas**2), math.fsum(counts / distinct**2))
+        return gaussian_epsilon(math.sqrt(max(sums)), delta)
 
     while cost(noise) > epsilon:  # by rounding alone, so a step or two
         noise = noise * (1 + 1e-15)
