@@ -114,7 +114,7 @@ def test_gaussian_noise_is_normal_down_to_its_low_bits_and_independent(scale):
     steps = np.rint(draws / grid_of(scale)).astype(np.int64)
     assert stats.chisquare(np.bincount(steps & 255)).pvalue > FALSE_ALARM / 4
     # Neighbours and Box–Muller partners (half a block apart): correlation N(0, 1/N) each.
-    for lag in (1, 1 << 14):
+    for lag in (1, 1 << 13):
         correlation = np.mean(draws[:-lag] * draws[lag:]) / scale**2
         assert 2 * stats.norm.sf(abs(correlation) * np.sqrt(N - lag)) > FALSE_ALARM / 4
 

@@ -30,7 +30,7 @@ __all__ = ["discrete_gaussian", "discrete_laplace"]
 
 Integers = NDArray[np.int64]
 _LARGEST = 2.0**32
-_BLOCK = 1 << 15
+_BLOCK = 1 << 14
 
 
 def discrete_gaussian(

@@ -57,8 +57,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]
-# 2¹⁵ draws and their words stay in the second-level cache.
-_BLOCK = 1 << 15
+# 2¹⁴ draws and their words stay in the second-level cache.
+_BLOCK = 1 << 14
 # Covers the floating-point roundings of a handful of operations on noise of a given size.
 _ROUNDINGS = 2.0**-50
 
