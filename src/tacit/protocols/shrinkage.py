@@ -10,7 +10,11 @@ outlier of excess θ shows up at y(θ) = θ + R(1/θ), R the R-transform of the 
 soon as y'(θ) > 0, and its observed eigenvector v has overlap ⟨u, v⟩² = y'(θ) (Baik, Ben Arous &
 Péché 2005; Benaych-Georges & Nadakuditi 2011). Inverting y(·) removes the bias of the eigenvalue;
 multiplying by the overlap gives the best rotation-invariant estimate in squared error, and what is
-taken from an outlier returns to the floor, so that the (known) trace is kept.
+taken from an outlier returns to the floor, so that the trace is kept.
+
+In finite dimension the noise's own largest eigenvalue passes the edge about once in six draws
+(Tracy & Widom 1996, β = 1) by a relative d^(−2/3); an outlier counts only beyond that margin,
+which pure noise passes about once in a hundred draws.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ __all__ = [
     "shrink_spectrum",
 ]
 
-_LARGEST_FLOOR_SHARE = 1e-6  # keeps a shape invertible when every direction stands out
+_LEAST_FLOOR = 1e-6  # keeps a shape invertible when every direction stands out
 
 
 class NoiseSpectrum(typing.Protocol):
@@ -75,16 +79,20 @@ class Semicircle:
 
     @property
     def edge(self) -> float:
+        """Largest eigenvalue of the noise alone."""
         return 2 * math.sqrt(self.variance)
 
     def excess(self, observed: Array) -> Array:
+        """Return the true excess behind outliers observed above the edge."""
         inside = np.maximum(observed**2 - 4 * self.variance, 0.0)
         return (observed + np.sqrt(inside)) / 2
 
     def overlap(self, excess: Array) -> Array:
+        """Return the squared overlap of observed and true eigenvector."""
         return np.clip(1 - self.variance / np.maximum(excess, 1e-300) ** 2, 0.0, 1.0)
 
     def widened(self, variance: float) -> Semicircle:
+        """Return this noise plus an independent semicircle of that variance."""
         return Semicircle(self.variance + variance)
 
 
@@ -124,9 +132,11 @@ class WishartDifference:
 
     @property
     def edge(self) -> float:
+        """Largest eigenvalue of the noise alone."""
         return float(self._observed(np.array(self._threshold)))
 
     def excess(self, observed: Array) -> Array:
+        """Return the true excess behind outliers observed above the edge."""
         low = np.full_like(observed, self._threshold)
         high = np.maximum(observed, low)
         for _ in range(100):
@@ -136,10 +146,12 @@ class WishartDifference:
         return high
 
     def overlap(self, excess: Array) -> Array:
+        """Return the squared overlap of observed and true eigenvector."""
         safe = np.maximum(excess, self.unit * (1 + 1e-9))
         return np.clip(self._slope(safe), 0.0, 1.0)
 
     def widened(self, variance: float) -> WishartDifference:
+        """Return this noise plus an independent semicircle of that variance."""
         return WishartDifference(self.unit, self.extra + variance)
 
 
@@ -151,16 +163,13 @@ class Coordinates:
 
     @classmethod
     def of_gaussian(cls, scale: float, n_features: int) -> Coordinates:
-        """Return the universal threshold s√(2 log d)."""
-        return cls(scale * math.sqrt(2 * math.log(max(n_features, 2))))
+        """Return s√(2 log 4d), which the largest of d normal variables passes once in ten draws."""
+        return cls(scale * math.sqrt(2 * math.log(4 * max(n_features, 1))))
 
     @classmethod
     def of_laplace(cls, scale: float, n_features: int) -> Coordinates:
-        """Return b·log(2d), which the largest of d Laplace variables passes about every other time.
-
-        ``scale`` is the Laplace parameter b.
-        """
-        return cls(scale * math.log(2 * max(n_features, 1)))
+        """Return b·log(5d), b the Laplace parameter, passed once in ten draws as above."""
+        return cls(scale * math.log(5 * max(n_features, 1)))
 
 
 @dataclass(frozen=True)
@@ -179,9 +188,17 @@ class Shape:
         """Whether nothing stands out, so that the shape carries no information."""
         return not bool((self.excess > 0).any())
 
+    def leading(self, count: int) -> Shape:
+        """Return the shape with the ``count`` largest excesses; the others return to the floor."""
+        kept = np.zeros_like(self.excess)
+        largest = np.argsort(-self.excess, kind="stable")[:count]
+        kept[largest] = self.excess[largest]
+        spread = float(self.excess.sum() - kept.sum()) / kept.size
+        return Shape(kept, self.floor + spread, self.vectors)
+
     def eigenvalues(self, floor_share: float = 1.0) -> Array:
         """Return the eigenvalues with the floor multiplied by ``floor_share``, mean 1."""
-        lowest = _LARGEST_FLOOR_SHARE * (self.floor + float(self.excess.max(initial=0.0)))
+        lowest = _LEAST_FLOOR * (self.floor + float(self.excess.max(initial=0.0)))
         values = self.excess + max(self.floor * floor_share, lowest, 1e-300)
         return values / values.mean()
 
@@ -216,12 +233,13 @@ def shrink_spectrum(
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     n_features = values.size
+    margin = 1 + n_features ** (-2 / 3)
 
     def excess_above(floor: float) -> Array:
         spread = 0.0 if n_tasks is None else floor**2 * n_features / n_tasks
         law = noise.widened(spread)
         shown = values - floor
-        outlier = shown > law.edge
+        outlier = shown > margin * law.edge
         excess = np.zeros_like(shown)
         theta = law.excess(shown[outlier])
         excess[outlier] = theta * law.overlap(theta)

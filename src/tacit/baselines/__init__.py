@@ -1,0 +1,1 @@
+"""Methods to compare with: non-private multi-task learning, and published private methods."""

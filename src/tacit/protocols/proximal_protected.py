@@ -1,0 +1,287 @@
+"""Model-protected learning by proximal gradient rounds, as the paper iterates it.
+
+Round t: tasks send their models; the noisy second moment becomes a map M; every task applies M to
+its own model, adds momentum and takes one gradient step on its own rows (Algorithms 2 and 3; with a
+sparse part q of its own, Algorithm 4). Up: k·d numbers a task and round; down: d² (or d).
+
+Two maps:
+
+- *optimal*: M = (I + s(c̄ C⁻¹ − I))⁻¹ with C the noise-aware `Shape` and c̄ its largest eigenvalue:
+  the prox of the quadratic that alternating minimisation puts in place of the norm. It is the
+  identity when nothing stands out of the noise, and such a round changes nothing.
+- *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues shifted up by the noise's edge so
+  that noise of either sign never deletes a direction. One-sided (published) noise needs no shift.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.losses import Loss
+from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
+from tacit.numerics.local_fit import local_fit
+from tacit.numerics.objective import Objective
+from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
+from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism
+from tacit.privacy.unit import Adjacency, Unit
+from tacit.protocols.model_protected import Moment, moment_bound
+from tacit.protocols.shrinkage import Coordinates, Shape, safe_shift
+from tacit.tasks import TaskSet, one_vs_rest
+
+__all__ = ["SPARSE_PENALTIES", "ProximalProtocol", "ProximalState", "SharedMap"]
+
+SPARSE_PENALTIES: dict[str, type[Penalty]] = {
+    "entries": Lasso,
+    "tasks": TaskGroup,
+    "ridge": Ridge,
+}
+_FLOOR_SHARE = 0.04
+
+
+@dataclass(frozen=True)
+class SharedMap:
+    """A symmetric map M by its eigenvectors (None: coordinate axes) and factors; public."""
+
+    factors: Array
+    vectors: Array | None = None
+
+    def __call__(self, W: Array) -> Array:
+        """Return M w for every row of ``W`` (…, d)."""
+        if self.vectors is None:
+            return W * self.factors.astype(W.dtype)
+        matrix = (self.vectors * self.factors) @ self.vectors.T
+        return W @ matrix.astype(W.dtype)
+
+    @classmethod
+    def of_shape(cls, shape: Shape, strength: float) -> SharedMap:
+        """Return the prox of the shape's quadratic."""
+        values = shape.eigenvalues(_FLOOR_SHARE)
+        return cls(1 / (1 + strength * (values.max() / values - 1)), shape.vectors)
+
+    @classmethod
+    def soft_threshold(cls, release: Array, threshold: float, edge: float) -> SharedMap:
+        """Return the paper's map, on eigenvalues (or squared norms) shifted up by ``edge``."""
+        if release.ndim == 1:
+            values, vectors = release, None
+        else:
+            values, vectors = np.linalg.eigh(release)
+        roots = np.sqrt(np.maximum(safe_shift(values, edge), 1e-300))
+        return cls(np.maximum(0.0, 1 - threshold / roots), vectors)
+
+
+@dataclass(frozen=True)
+class ProximalState:
+    """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
+
+    ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
+    ``own_mapped`` are the same for the sparse part q of a decomposed model.
+    """
+
+    objectives: tuple[Objective, ...]
+    steps: Array
+    proposed: Array
+    mapped: Array
+    own: Array
+    own_mapped: Array
+    offsets: Array
+    moment: Moment
+
+
+@dataclass(frozen=True)
+class ProximalProtocol:
+    """The conversation; ``mechanisms`` are one a round, calibrated by the caller.
+
+    Parameters
+    ----------
+    strength : float
+        Public strength of the map: ηλ of the paper for "soft-threshold", s above for "optimal".
+    step : float or None
+        Public step size η; None lets every task use its own curvature, which is free.
+    strong_convexity : float
+        μ of a ridge term (μ/2)‖w‖² added to every task's loss.
+    sparse : "entries", "tasks", "ridge" or None
+        Penalty of a part q that stays at home (Algorithm 4 and its remark); None has no such part.
+    as_printed : bool
+        Map the *clipped* model, start where ``start_at_zero`` says, and read only the last
+        release, as the paper prints it.
+
+    Guarantee: that of `ModelProtectedProtocol`: the bound limits what is sent whatever steps were
+    taken before; step sizes, momentum, q and intercept never leave the task; strength, μ and the
+    budget of each round are public constants. With ``wishart-published`` there is no guarantee.
+    """
+
+    loss: Loss
+    n_tasks: int
+    mechanisms: tuple[Mechanism, ...]
+    n_outputs: int = 1
+    clip: float | None = None
+    diagonal: bool = False
+    fit_intercept: bool = True
+    strength: float = 0.02
+    shrinkage: str = "optimal"
+    step: float | None = None
+    accelerated: bool = True
+    strong_convexity: float = 0.0
+    sparse: str | None = None
+    sparse_strength: float = 0.1
+    as_printed: bool = False
+    start_at_zero: bool = False
+    unit: Unit = Unit.TASK
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of releases."""
+        return len(self.mechanisms)
+
+    def start(self, tasks: TaskSet) -> ProximalState:
+        """Set out from every task's own fit (or from zero)."""
+        outputs = one_vs_rest(tasks, self.n_outputs)
+        rows, means = _centred(outputs, self.loss, self.fit_intercept)
+        objectives = tuple(Objective(part, self.loss) for part in rows)
+        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
+        models = np.zeros((tasks.n_tasks, len(rows), rows[0].n_features), dtype=rows[0].X.dtype)
+        if not self.start_at_zero:
+            for number, part in enumerate(outputs):
+                fit = local_fit(part, self.loss, intercept=self.fit_intercept)
+                models[:, number, : part.n_features] = fit.coef
+                if rows[0].n_features > part.n_features:
+                    centre = means[:, :-1] if means.size else 0.0
+                    level = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
+                    models[:, number, -1] = level
+        nothing = np.zeros_like(models)
+        return ProximalState(objectives, steps, models, models, nothing, nothing, means, Moment())
+
+    def _width(self, state: ProximalState) -> int:
+        """Return d, the features without the intercept column."""
+        appended = self.fit_intercept and self.loss.name != "squared"
+        return int(state.proposed.shape[-1]) - int(appended)
+
+    def speak(self, state: ProximalState, t: int) -> Array:  # noqa: ARG002
+        """Say the model after the last gradient step, without intercept and without q."""
+        return state.proposed[..., : self._width(state)]
+
+    def bound(self, messages: Array) -> Array:
+        """Limit every task's message."""
+        return moment_bound(self.clip, diagonal=self.diagonal)(messages)
+
+    def aggregate(self, messages: Array) -> Array:
+        """Sum the outer products, or squares, of the bounded models."""
+        return moment_bound(self.clip, diagonal=self.diagonal).aggregate(messages)
+
+    def mechanism(self, t: int) -> Mechanism:
+        """Return the mechanism of round ``t``."""
+        return self.mechanisms[t]
+
+    def shared_map(self, moment: Moment, release: Array, t: int) -> SharedMap | None:
+        """Return the map of a round from public values; None if nothing stands out."""
+        mechanism, d = self.mechanisms[t], release.shape[0]
+        if self.shrinkage == "soft-threshold":
+            value = np.diag(release) if self.diagonal and release.ndim == 2 else release
+            edge = 0.0
+            if mechanism.sound and value.ndim == 1:
+                law = (
+                    Coordinates.of_laplace
+                    if isinstance(mechanism, Laplace)
+                    else (Coordinates.of_gaussian)
+                )
+                edge = law(mechanism.scale, d).threshold
+            elif mechanism.sound and not isinstance(mechanism, Gaussian):
+                edge = mechanism.edge(d)  # type: ignore[attr-defined]
+            return SharedMap.soft_threshold(value, self.strength, edge)
+        trace = float(self.n_tasks) if self.clip is None else None
+        shape = moment.shape(mechanism, n_tasks=self.n_tasks, trace=trace)
+        return None if shape.flat else SharedMap.of_shape(shape, self.strength)
+
+    def listen(self, state: ProximalState, release: Array, t: int) -> ProximalState:
+        """Apply the map, add momentum, take one gradient step."""
+        release = np.asarray(release)
+        moment = state.moment.plus(release, self.mechanisms[t].scale)
+        shared = self.shared_map(moment, release, t)
+        if shared is None:
+            return replace(state, moment=moment)
+        d = self._width(state)
+        mapped = state.proposed.copy()
+        kept = mapped[..., :d]
+        if self.as_printed and self.clip is not None:
+            norms = np.linalg.norm(kept, axis=(1, 2), keepdims=True)
+            kept = kept / np.maximum(1.0, norms / self.clip)
+        mapped[..., :d] = shared(kept)
+        own_mapped = self._own_prox(state.own, state.steps)
+        beta = self._momentum(t + 1, state.steps)
+        point = mapped + beta * (mapped - state.mapped)
+        own_point = own_mapped + beta * (own_mapped - state.own_mapped)
+        steps = state.steps[:, None]
+        proposed, own = np.empty_like(point), own_point
+        moves = []
+        for number, objective in enumerate(state.objectives):
+            together = point[:, number] + own_point[:, number]
+            ridge = self.strong_convexity * together
+            move = steps * (objective.gradient(together) + ridge.astype(together.dtype))
+            proposed[:, number] = point[:, number] - move
+            moves.append(move)
+        if self.sparse is not None:
+            own = own_point - np.stack(moves, axis=1)
+            own[..., d:] = 0.0
+        return replace(
+            state, proposed=proposed, mapped=mapped, own=own, own_mapped=own_mapped, moment=moment
+        )
+
+    def _own_prox(self, own: Array, steps: Array) -> Array:
+        if self.sparse is None:
+            return own
+        penalty = SPARSE_PENALTIES[self.sparse](self.sparse_strength)  # type: ignore[call-arg]
+        parts = [penalty.prox(own[:, c], steps) for c in range(own.shape[1])]
+        return np.stack(parts, axis=1)
+
+    def _momentum(self, t: int, steps: Array) -> Array:
+        if not self.accelerated:
+            return np.zeros((1, 1, 1))
+        if self.strong_convexity > 0:
+            values = np.asarray(strongly_convex_momentum(self.strong_convexity, 1 / steps))
+            return np.reshape(values, (-1, 1, 1))
+        return np.full((1, 1, 1), nesterov_momentum(t))
+
+    def finish(self, state: ProximalState) -> Array:
+        """Return models (m, k, d + 1), the intercept last."""
+        d = self._width(state)
+        W = state.mapped + state.own_mapped
+        coef = np.asarray(W[..., :d], dtype=np.float64)
+        level = np.asarray(W[..., d], dtype=np.float64) if W.shape[-1] > d else 0.0
+        if not self.fit_intercept:
+            intercept = np.zeros(coef.shape[:2])
+        elif self.loss.name == "squared":
+            target = state.offsets[:, d:]
+            intercept = target - np.einsum("mkd,md->mk", coef, state.offsets[:, :d])
+        else:
+            intercept = level - np.einsum("mkd,md->mk", coef, state.offsets[:, :d])
+        return np.concatenate([coef, intercept[..., None]], axis=2)
+
+
+def _centred(
+    outputs: tuple[TaskSet, ...], loss: Loss, fit_intercept: bool
+) -> tuple[tuple[TaskSet, ...], Array]:
+    """Return rows centred task by task, with what was taken: (m, d) and the targets' means.
+
+    The squared loss is centred in its targets too; others get an intercept column.
+    """
+    first = outputs[0]
+    if not fit_intercept:
+        return outputs, np.zeros((first.n_tasks, 0))
+    counts = first.counts[:, None]
+    x_mean = first.task_sums(np.asarray(first.X, dtype=np.float64)) / counts
+    X = (first.X - x_mean[first.task_of_row]).astype(first.X.dtype)
+    if loss.name != "squared":
+        rows = first.replace(X=X).with_intercept()
+        parts = tuple(rows.replace(y=output.y) for output in outputs)
+        return parts, np.column_stack([x_mean, np.zeros(first.n_tasks)])
+    means = [output.task_sums(np.asarray(output.y)) / output.counts for output in outputs]
+    parts = tuple(
+        output.replace(X=X, y=np.asarray(output.y) - mean[first.task_of_row])
+        for output, mean in zip(outputs, means, strict=True)
+    )
+    return parts, np.column_stack([x_mean, *means])
