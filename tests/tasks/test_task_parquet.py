@@ -84,6 +84,15 @@ def test_a_file_that_is_not_together_by_task_is_refused_and_sorting_mends_it(tmp
     np.testing.assert_array_equal(y, expected.y)
 
 
+def test_two_passes_over_one_file_do_not_disturb_each_other(tmp_path):
+    frame = frame_of(np.repeat(np.arange(2000), 10).tolist())
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=1500)
+    tasks = ParquetTasks(tmp_path / "rows.parquet", tasks="task", target="y")
+    for first, second in zip(tasks.batches(900), tasks.batches(900), strict=True):
+        assert_equal(first, second)
+        np.testing.assert_array_equal(first.y, first.order)
+
+
 def test_sorting_keeps_columns_that_are_no_features(tmp_path):
     frame = frame_of(["b", "a", "b"]).with_columns(note=pl.Series(["x", None, "z"]))
     frame.write_parquet(tmp_path / "rows.parquet")

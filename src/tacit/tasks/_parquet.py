@@ -20,6 +20,7 @@ __all__ = ["ParquetRows", "ParquetTasks", "coded", "read_whole"]
 
 # Rows decoded at a time: the columns of a piece stay in cache while they are woven into rows.
 PIECE = 8192
+_BUFFER = 1 << 20
 
 
 class ParquetTasks:
@@ -27,8 +28,8 @@ class ParquetTasks:
 
     The rows of a task must stand together; in which order tasks come does not matter. Files that
     are not so are refused with the remedy, `sort_parquet`. Opening reads the task column only,
-    and keeps the m labels and m + 1 offsets in memory; rows are read when asked for, from
-    memory-mapped files.
+    and keeps the m labels and m + 1 offsets in memory; rows are streamed when asked for, so that
+    memory holds one batch whatever the size of the file and of its row groups.
 
     Parameters
     ----------
@@ -135,7 +136,12 @@ class ParquetRows:
                 "parquet needs pyarrow; install it with: pip install 'tacit[parquet]'"
             ) from error
 
-        self._files = [pq.ParquetFile(file, memory_map=True) for file in _files(Path(path))]
+        # Pages are streamed through a small buffer per column: a memory map would count the whole
+        # file, and reading ahead a whole row group, towards the peak of memory.
+        self._files = [
+            pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+            for file in _files(Path(path))
+        ]
         self.schema = self._files[0].schema_arrow
         if any(not file.schema_arrow.equals(self.schema) for file in self._files[1:]):
             raise InvalidInput(f"{path}: the files do not have the same columns")
