@@ -18,18 +18,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.bounds import Bound, VectorClip, VectorNormalise
-from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.mechanisms import GammaVector, Mechanism
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["MeanRegularizedProtocol", "MeanState"]
 
 _ALONG = (3.0, 30.0)  # prior variance along the shared direction, relative to across it
+
+
+def _noise_ceiling(mechanism: Mechanism, size: int) -> float:
+    """Return what the squared norm of the noise on ``size`` numbers exceeds once in 10 000 times.
+
+    Over the scale, a Gaussian's squared norm is χ² with ``size`` degrees of freedom, and a
+    gamma-vector's norm is Gamma(size).
+    """
+    if isinstance(mechanism, GammaVector):
+        return float(mechanism.scale * gammaincinv(size, 1 - 1e-4)) ** 2
+    return float(2 * gammaincinv(size / 2, 1 - 1e-4)) * mechanism.scale**2
 
 
 @dataclass(frozen=True)
@@ -108,13 +120,10 @@ class MeanRegularizedProtocol:
             centre = np.concatenate([mean, np.zeros((len(mean), 1))], axis=1)
         else:
             centre = state.centre + mean
-        # Pure noise of scale s has squared norm D s² ± √(2D) s² (D entries); a centre within three
-        # standard deviations of that is not told from noise, and tasks stay on their own.
-        variance = sum(mechanism.scale**2 for mechanism in self.mechanisms[: t + 1])
-        if self.clip is None:
-            variance = self.mechanisms[t].scale ** 2
-        expected = mean.size + 3 * np.sqrt(2 * mean.size)
-        informative = bool(np.sum(centre**2) > expected * variance / self.n_tasks**2)
+        # A centre that pure noise would reach is not told from noise, and tasks stay on their own.
+        heard = self.mechanisms[: t + 1] if self.clip is not None else self.mechanisms[t : t + 1]
+        noise = sum(_noise_ceiling(mechanism, mean.size) for mechanism in heard)
+        informative = bool(np.sum(centre**2) > noise / self.n_tasks**2)
         return self._fitted(replace(state, centre=centre, informative=informative))
 
     def finish(self, state: MeanState) -> Array:
