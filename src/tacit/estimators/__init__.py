@@ -3,11 +3,17 @@
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from tacit.estimators._files import load
 from tacit.estimators._private import PrivateEstimator
+from tacit.estimators.feature_split import FeatureSplitTransferClassifier
 from tacit.estimators.mean_regularized import MeanRegularizedClassifier, MeanRegularizedRegressor
 from tacit.estimators.pooled import PooledClassifier, PooledRegressor
+from tacit.estimators.private_logistic import PrivateLogisticRegression
+from tacit.estimators.shared_prior import SharedPriorClassifier, SharedPriorRegressor
 from tacit.estimators.single_task import SingleTaskClassifier, SingleTaskRegressor
+from tacit.estimators.transfer import TransferClassifier
+from tacit.protocols.package import SourcePackage
 
 __all__ = [
+    "FeatureSplitTransferClassifier",
     "MeanRegularizedClassifier",
     "MeanRegularizedRegressor",
     "MultiTaskClassifier",
@@ -16,7 +22,12 @@ __all__ = [
     "PooledClassifier",
     "PooledRegressor",
     "PrivateEstimator",
+    "PrivateLogisticRegression",
+    "SharedPriorClassifier",
+    "SharedPriorRegressor",
     "SingleTaskClassifier",
     "SingleTaskRegressor",
+    "SourcePackage",
+    "TransferClassifier",
     "load",
 ]

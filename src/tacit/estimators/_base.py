@@ -71,6 +71,8 @@ class MultiTaskEstimator(BaseEstimator):
 
     _loss: Loss
     unknown_task: str = "error"
+    _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
+    _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
 
     @abstractmethod
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:

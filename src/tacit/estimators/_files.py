@@ -40,12 +40,13 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
         raise InvalidInput(f"task={task!r}: not one of the model's {len(names)} tasks")
     arrays = {
         name: np.asarray(getattr(estimator, name))
-        for name in _ARRAYS
+        for name in (*_ARRAYS, *estimator._task_arrays, *estimator._public_arrays)
         if getattr(estimator, name, None) is not None
     }
     if task is not None:
         own = [names.index(task)]
-        arrays["coef_"], arrays["intercept_"] = arrays["coef_"][own], arrays["intercept_"][own]
+        for name in ("coef_", "intercept_", *estimator._task_arrays):
+            arrays[name] = arrays[name][own]
         names = (task,)
     manifest = {
         "tacit": __version__,

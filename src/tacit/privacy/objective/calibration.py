@@ -4,8 +4,8 @@ Released is the minimiser w of
 
     Σ_i log(1 + e^(z_i)) − y_i z_i  +  bᵀw  +  (α/2)‖w − c‖²,    z_i = x_iᵀw,  ‖x_i‖ ≤ R,
 
-for noise b and a public centre c. Optimality gives b = −Σ_i (σ(z_i) − y_i) x_i − α(w − c), one b for
-one w, so the density of w is h(b(w)) times the Jacobian det(Σ_i σ'(z_i) x_i x_iᵀ + αI). Let
+for noise b and a public centre c. Optimality gives b = −Σ_i (σ(z_i) − y_i) x_i − α(w − c), one b
+for one w, so the density of w is h(b(w)) times the Jacobian det(Σ_i σ'(z_i) x_i x_iᵀ + αI). Let
 s = |σ(z) − y| ∈ (0, 1) for the row that is replaced; then its gradient has norm ≤ R·s and its
 curvature is σ'(z) = s(1 − s): both at once cannot be large.
 

@@ -130,8 +130,13 @@ class ObjectivePerturbation:
         if self.delta == 0:
             return tuple(gamma_scale(self.epsilon * share, self.row_norm) for share in self._parts)
         return gaussian_scales(
-            self.epsilon, self.delta, self.row_norm, self.effective_strengths, self.weights
+            self.epsilon, self._kept_delta, self.row_norm, self.effective_strengths, self.weights
         )
+
+    @property
+    def _kept_delta(self) -> float:
+        # An accountant that rounds up needs room between the event's δ and the δ asked for.
+        return self.delta * (1 - 2.0**-20)
 
     @property
     def event(self) -> DpEvent:
@@ -142,7 +147,7 @@ class ObjectivePerturbation:
             return NonPrivateDpEvent()
         from tacit.privacy.events import EpsilonDeltaDpEvent
 
-        return EpsilonDeltaDpEvent(epsilon=self.epsilon, delta=self.delta)
+        return EpsilonDeltaDpEvent(epsilon=self.epsilon, delta=self._kept_delta)
 
     def solve(self, problems: list[Problem], entropy: Entropy) -> list[Array]:
         """Return the K perturbed minimisers, not yet accounted for; `release` is the way out."""

@@ -1,0 +1,215 @@
+"""Transfer with feature groups: a private model per group, stacked at the target (PPTL-FS)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import AnyArray, Array
+from tacit.errors import InvalidInput
+from tacit.estimators.transfer import Packages, TransferEstimator, outputs_first
+from tacit.privacy.entropy import Entropy
+from tacit.privacy.ledger import Ledger
+from tacit.protocols.transfer import (
+    Design,
+    Learner,
+    equal_groups,
+    halves,
+    learn_stack,
+    stack_design,
+    stack_prior,
+    stack_rows,
+)
+
+__all__ = ["FeatureSplitTransferClassifier", "public_importance"]
+
+
+def public_importance(X: Any) -> Array:
+    """Return the share of each column in the variance of *public* rows.
+
+    Guarantee: none. Importances computed from private rows are a release of their own; pass rows
+    that are public.
+    """
+    variance = np.var(np.asarray(X, dtype=np.float64), axis=0)
+    total = float(variance.sum())
+    if not np.isfinite(total) or total <= 0:
+        raise InvalidInput("X: public rows need finite columns, some of which vary")
+    shares: Array = variance / total
+    return shares
+
+
+class FeatureSplitTransferClassifier(TransferEstimator):
+    """Private transfer by feature groups and stacking (PPTL-FS).
+
+    The features are split into K groups. The source releases one private model per group, the
+    important groups with more of the budget. The target continues each on one half of its rows
+    and learns on the other half how to weigh their K answers.
+
+    Parameters
+    ----------
+    epsilon, delta, alpha, eta, row_norm, rows, fit_intercept, intercept_scaling, ledger,
+    random_state
+        As for `TransferClassifier`; ``row_norm`` bounds a row within each group.
+    importance : array of shape (n_features,) summing to 1, or None
+        Public importances: from domain knowledge or public data (`public_importance`). None: equal.
+    split : {"importance", "random"}, default "importance"
+        Groups of neighbours in importance, or groups drawn at random.
+    n_groups : int, default 5
+    split_seed : int, default 0
+        Public seed of ``split="random"``; source and target must use the same.
+    unknown_task : "error"
+
+    Attributes
+    ----------
+    coef_, group_intercept_ : the level-0 models of each target
+    groups_ : group of each column
+    stack_coef_, intercept_ : the level-1 model of each target
+    classes_, privacy_ (the target's), billboard_, packages_, source_privacy_, n_clipped_rows_
+
+    Guarantee: ``fit_source`` is (ε, δ)-DP for one row of the source. ``fit`` is (ε, δ)-DP for one
+    row of the target: a row lies in one half only, so level 0 and level 1 share one ε (parallel
+    composition); level-1 rows have norm ≤ 1 because K answers in (−1, 1) are divided by √K.
+    """
+
+    _task_arrays = ("group_intercept_", "stack_coef_")
+    _public_arrays = ("groups_",)
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | str = 0.0,
+        *,
+        importance: Any = None,
+        split: str = "importance",
+        n_groups: int = 5,
+        split_seed: int = 0,
+        alpha: float | str = "auto",
+        eta: float | str = "auto",
+        row_norm: float = 1.0,
+        rows: str = "normalise",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        random_state: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.importance = importance
+        self.split = split
+        self.n_groups = n_groups
+        self.split_seed = split_seed
+        self.alpha = alpha
+        self.eta = eta
+        self.row_norm = row_norm
+        self.rows = rows
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.ledger = ledger
+        self.random_state = random_state
+        self.unknown_task = unknown_task
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check.one_of("split", self.split, ("importance", "random"))
+        _check.positive_integer("n_groups", self.n_groups, remedy="K = 5 is the paper's choice")
+
+    def _importance(self, n_features: int) -> Array:
+        if self.importance is None:
+            return np.full(n_features, 1.0 / n_features)
+        importance = np.asarray(self.importance, dtype=np.float64)
+        if importance.shape != (n_features,):
+            raise InvalidInput(
+                f"importance: shape {importance.shape} for {n_features} features; pass one a column"
+            )
+        if not np.isfinite(importance).all() or importance.min() < 0:
+            raise InvalidInput("importance: must be finite numbers of at least 0")
+        if abs(float(importance.sum()) - 1) > 1e-6:
+            raise InvalidInput(
+                f"importance: sums to {float(importance.sum()):.6g}; must sum to 1 "
+                "(divide it by its sum)"
+            )
+        return importance
+
+    def _design(self, n_features: int) -> Design:
+        importance = self._importance(n_features)
+        if self.split == "random":
+            order = np.random.default_rng(self.split_seed).permutation(n_features)
+        else:
+            order = np.argsort(-importance, kind="stable")
+        groups, shares = equal_groups(importance, int(self.n_groups), order)
+        return Design(groups, shares, float(self.row_norm), self.rows, self._constant)
+
+    def _check_size(self, n_rows: int, name: Any) -> None:
+        least = max(2, int(self.n_groups))
+        if n_rows < least:
+            raise InvalidInput(
+                f"X: target {name!r} has {n_rows} rows for {self.n_groups} groups; use at least "
+                f"{least} rows, fewer groups, or TransferClassifier"
+            )
+
+    def _target(
+        self, X: Array, targets: Array, learner: Learner, packages: Packages, entropy: Entropy
+    ) -> list[Array]:
+        design = learner.design
+        first, second = halves(len(X), entropy)
+        base = replace(learner, n_rows=len(first))
+        models = base.learn(X[first], targets[first], entropy, self._centres(base, packages))
+        level_one = stack_design(design.n_groups, self._constant)
+        stacker = Learner(level_one, learner.budget, learner.n_outputs, len(second))
+        prior = stack_prior(design.shares, level_one.dimension(0))
+        held = design.bounded(X[second])
+        stack = learn_stack(stacker, held, models, targets[second], prior, entropy)
+        return [*models, stack]
+
+    def _arrays(self, models: Sequence[Sequence[Array]], design: Design) -> dict[str, AnyArray]:
+        K, constant = design.n_groups, design.intercept * design.row_norm
+        n_outputs = models[0][0].shape[0]
+        coef = np.zeros((len(models), n_outputs, design.n_features))
+        group_intercept = np.zeros((len(models), n_outputs, K))
+        groups = np.zeros(design.n_features, dtype=np.int64)
+        for k, group in enumerate(design.groups):
+            columns = list(group)
+            groups[columns] = k
+            for target, fitted in enumerate(models):
+                coef[target][:, columns] = fitted[k][:, : len(columns)]
+                if self.fit_intercept:
+                    group_intercept[target, :, k] = constant * fitted[k][:, -1]
+        stack = np.stack([fitted[-1] for fitted in models])
+        intercept = (
+            self._constant * stack[:, :, -1] if self.fit_intercept else np.zeros(stack.shape[:2])
+        )
+        return {
+            "coef": coef,
+            "intercept": intercept,
+            "group_intercept_": group_intercept,
+            "stack_coef_": stack[:, :, :K],
+            "groups_": groups,
+        }
+
+    def _scores(self, X: Any, tasks: Any) -> Array:
+        rows, index = self._rows_and_tasks(X, tasks)
+        coef, intercept = outputs_first(self.coef_, 3), outputs_first(self.intercept_, 2)
+        columns = [np.flatnonzero(self.groups_ == k) for k in range(self.groups_.max() + 1)]
+        shape = tuple(tuple(int(c) for c in group) for group in columns)
+        design = Design(shape, (1.0,) * len(shape), float(self.row_norm), self.rows)
+        scores = np.empty((len(rows), coef.shape[1]))
+        for task in np.unique(index):
+            mine = index == task
+            ones = np.ones((int(mine.sum()), 1))
+            parts = [np.hstack([part, ones]) for part in design.bounded(rows[mine])]
+            models = [
+                np.hstack([coef[task][:, group], self.group_intercept_[task][:, k : k + 1]])
+                for k, group in enumerate(columns)
+            ]
+            for output in range(coef.shape[1]):
+                answers = stack_rows(parts, models, output)
+                scores[mine, output] = (
+                    answers @ self.stack_coef_[task, output] + intercept[task, output]
+                )
+        return scores
