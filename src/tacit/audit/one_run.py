@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -109,40 +110,48 @@ def decode(model: Any, directions: Array) -> Array:
     """Return one score a canary: how strongly its direction is present in the releases.
 
     Each release is read as noise plus a sum of the present canaries' patterns, and decoded by the
-    linear estimate that is best for independent coins. The noise level is the mechanism's public
-    scale; a pattern is w, w wᵀ or, in a stack with the task on axis 0, the task's own row.
+    linear estimate that is best for independent coins. A pattern is w, w wᵀ or, in a stack with the
+    task on axis 0, the task's own row; how strong it is against the noise follows from the event.
     """
     scores = np.zeros(len(directions))
-    scales = [row.get("scale") or 1e-12 for row in model.history_]
-    board = list(model.billboard_ or ())
-    if len(scales) != len(board):
-        scales = [1.0] * len(board)
-    for posting, scale in zip(board, scales, strict=True):
+    for posting in model.billboard_ or ():
         release = np.asarray(posting.value, dtype=float)
         patterns = _patterns(release.shape, directions)
         if patterns is None:
-            scores += _own_rows(release, directions) / scale
+            scores += _own_rows(release, directions)
             continue
-        flat = release.ravel() - 0.5 * patterns.sum(axis=0)
-        spread = patterns.T @ patterns / 4 + scale**2 * np.eye(patterns.shape[1])
-        scores += patterns @ np.linalg.solve(spread, flat)
+        moment = release.size == directions.shape[1] ** 2
+        noise = _noise_to_message(posting.event) * (math.sqrt(2) if moment else 2.0)
+        flat = (release if moment else release[..., : directions.shape[1]]).ravel()
+        everyone = patterns.sum(axis=0)
+        expected = (flat @ everyone) / (everyone @ everyone) * everyone
+        spread = patterns.T @ patterns / 4 + noise**2 * np.eye(patterns.shape[1])
+        scores += patterns @ np.linalg.solve(spread, flat - expected)
     return scores
+
+
+def _noise_to_message(event: Any) -> float:
+    """Return the noise's standard deviation over the sensitivity, roughly, from an event."""
+    if hasattr(event, "noise_multiplier"):
+        return float(event.noise_multiplier)
+    return 1.0 / float(event.epsilon) if hasattr(event, "epsilon") else 1.0
 
 
 def _patterns(shape: tuple[int, ...], directions: Array) -> Array | None:
     n, d = directions.shape
     if shape == (d, d):
         return np.einsum("ni,nj->nij", directions, directions).reshape(n, -1)
-    if shape in ((d,), (1, d)):
+    if shape in ((d,), (1, d), (d + 1,), (1, d + 1)):
         return directions
     return None
 
 
 def _own_rows(release: Array, directions: Array) -> Array:
     n, d = directions.shape
-    if release.ndim < 2 or release.shape[-1] != d or len(release) < n:
+    if release.ndim < 2 or release.shape[-1] not in (d, d + 1) or len(release) < n:
         return np.zeros(n)
-    return np.einsum("nd,nd->n", release.reshape(len(release), -1, d)[:n].sum(axis=1), directions)
+    own = release[:n, ..., :d].reshape(n, -1, d).sum(axis=1)
+    return np.einsum("nd,nd->n", own, directions)
 
 
 def _correct(scores: Array, present: AnyArray, n_guesses: int) -> int:

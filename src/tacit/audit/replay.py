@@ -129,7 +129,6 @@ def replay(
     neighbour: TaskSet,
     *,
     random_state: int = 0,
-    neighbour_factory: ProtocolFactory | None = None,
 ) -> ReplayResult:
     """Run a protocol on ``tasks``, replay its releases on ``neighbour``, and compare.
 
@@ -144,8 +143,6 @@ def replay(
         task says nothing (a zero message) in the second run, whatever its data.
     random_state
         Seed of the recorded noise.
-    neighbour_factory
-        Builds the protocol of the second run, if it needs another factory.
 
     Returns
     -------
@@ -154,13 +151,23 @@ def replay(
         depend on the data, messages or models of *other* tasks that changed although every task
         heard the same releases.
     """
-    protocols = (protocol_factory(tasks), (neighbour_factory or protocol_factory)(neighbour))
+    protocols = (protocol_factory(tasks), protocol_factory(neighbour))
+    return _compared(protocols, (tasks, neighbour), random_state)
+
+
+def _compared(
+    protocols: tuple[Protocol[Any], Protocol[Any]],
+    data: tuple[TaskSet, TaskSet],
+    random_state: int,
+) -> ReplayResult:
+    """Run the first protocol with fresh noise, the second with the first one's releases."""
+    tasks, neighbour = data
     at = changed_task(tasks, neighbour, row=protocols[0].unit is Unit.ROW)
     if protocols[0].n_rounds != protocols[1].n_rounds:
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
     record = _Record(at)
     entropy = SeededEntropy(random_state)
-    states = [run.start(data) for run, data in zip(protocols, (tasks, neighbour), strict=True)]
+    states = [run.start(own) for run, own in zip(protocols, data, strict=True)]
     for t in range(protocols[0].n_rounds):
         spoken = [run.speak(state, t) for run, state in zip(protocols, states, strict=True)]
         record.compare_others(f"round {t + 1}: message", *spoken)
@@ -229,12 +236,7 @@ def replay_estimator(
             f"estimator={estimator!r}: ran {len(runs[0])} and {len(runs[1])} protocols; "
             "replay needs an estimator that runs the same, at least one, on any data"
         )
-    found = [
-        replay(
-            lambda _, p=p: p, a, b, random_state=random_state, neighbour_factory=lambda _, q=q: q
-        )
-        for (p, a), (q, b) in zip(*runs, strict=True)
-    ]
+    found = [_compared((p, q), (a, b), random_state) for (p, a), (q, b) in zip(*runs, strict=True)]
     return ReplayResult(
         sum((one.changes for one in found), ()),
         sum((one.declared for one in found), ()),

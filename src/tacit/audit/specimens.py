@@ -159,6 +159,12 @@ def _moment_pairs(target: Mechanism, n_features: int) -> dict[str, Pair]:
     if n_features > 1:
         second = square * np.outer(basis[1], basis[1])
         found["two orthogonal tasks at the clip"] = (second, first)
+        # The same apart from a rotation, which changes off-diagonal entries only.
+        sum_, gap = (basis[0] + basis[1]) / math.sqrt(2), (basis[0] - basis[1]) / math.sqrt(2)
+        found["two orthogonal tasks at the clip, between the axes"] = (
+            square * np.outer(gap, gap),
+            square * np.outer(sum_, sum_),
+        )
     return found
 
 

@@ -1,0 +1,248 @@
+"""The mutation table: every planted leak is caught, and its sound original is not.
+
+The first half of this file are deliberately broken copies of protocols and mechanisms. Each is
+caught by replay (a declaration that does not hold) or by an audit (a refuted claim).
+"""
+
+import dataclasses
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+from tacit.audit import audit_mechanism, canary_pairs, replace_task, replay
+from tacit.audit.specimens import calibrated
+from tacit.errors import PrivacyLeak
+from tacit.losses import SquaredLoss
+from tacit.privacy.accounting import epsilon_of
+from tacit.privacy.bounds import VectorClip
+from tacit.privacy.entropy import bernoulli
+from tacit.privacy.mechanisms import Gaussian, SymmetricGaussian
+from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+from tacit.protocols.model_protected import ModelProtectedProtocol, moment_bound, moment_mechanism
+from tacit.tasks import TaskSet
+
+CLIP, NOISE, ROUNDS = 1.0, 3.0, 2
+
+
+def mean_protocol(tasks, kind=MeanRegularizedProtocol, *, sensitivity=2 * CLIP, **extra):
+    mechanisms = (Gaussian(sensitivity, NOISE),) * ROUNDS
+    return kind(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP, **extra)
+
+
+def moment_protocol(tasks, kind=ModelProtectedProtocol, *, name="gaussian", **extra):
+    bound = moment_bound(CLIP, diagonal=False)
+    mechanisms = (moment_mechanism(name, bound, NOISE),) * ROUNDS
+    return kind(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP, **extra)
+
+
+class WrongClip(MeanRegularizedProtocol):
+    """Clips every coordinate to K instead of the vector."""
+
+    def bound(self, messages):
+        return np.clip(messages, -self.clip, self.clip)
+
+
+@dataclass(frozen=True)
+class WeightedByRows(MeanRegularizedProtocol):
+    """Weights messages by n_k / n̄, with the sensitivity of the plain sum."""
+
+    weights: np.ndarray = field(default=None, kw_only=True)
+
+    def aggregate(self, messages):
+        return np.einsum("m,m...->...", self.weights, messages)
+
+
+class PooledScale(MeanRegularizedProtocol):
+    """Scales all messages by the longest one instead of clipping."""
+
+    def bound(self, messages):
+        return self.clip * messages / np.linalg.norm(messages, axis=(1, 2)).max()
+
+
+class UnnoisedListening(MeanRegularizedProtocol):
+    """Moves the centre by the exact mean of the messages instead of the release."""
+
+    def listen(self, state, release, t):
+        return super().listen(state, self.aggregate(self.bound(self.speak(state, t))), t)
+
+
+class InitialMean(MeanRegularizedProtocol):
+    """Starts from the mean of the initial models, which nobody paid for."""
+
+    def start(self, tasks):
+        state = super().start(tasks)
+        return self._fitted(replace(state, centre=state.models.mean(axis=0), informative=True))
+
+
+class MissingReclip(ModelProtectedProtocol):
+    """Adds noise to each model after the clip, and forms Σ without clipping again."""
+
+    def bound(self, messages):
+        rng = np.random.default_rng(0)
+        return super().bound(messages) + rng.standard_normal(messages.shape)
+
+
+class GramMatrix(ModelProtectedProtocol):
+    """Releases W Wᵀ between tasks (m x m) with the sensitivity of the d x d moment."""
+
+    def aggregate(self, messages):
+        flat = messages.reshape(len(messages), -1)
+        return flat @ flat.T
+
+    def listen(self, state, release, t):
+        return state
+
+
+class OneOutputAtATime(ModelProtectedProtocol):
+    """Clips the k vectors of a message one by one instead of together."""
+
+    def bound(self, messages):
+        flat = messages.reshape(-1, messages.shape[-1])
+        return VectorClip(self.clip)(flat).reshape(messages.shape)
+
+
+def noise_by_row_count(tasks):
+    """Divide the noise by a count of private rows."""
+    mechanisms = (Gaussian(2 * CLIP, NOISE * 10 / tasks.n_rows),) * ROUNDS
+    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+
+
+def noise_by_active_count(tasks):
+    """Divide the noise by how many tasks have anything to say."""
+    active = sum(
+        np.ptp(tasks.y[a:b]) > 0 for a, b in zip(tasks.offsets[:-1], tasks.offsets[1:], strict=True)
+    )
+    mechanisms = (Gaussian(2 * CLIP, NOISE / active),) * ROUNDS
+    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+
+
+def stop_when_fitted(tasks):
+    """Run until the pooled targets look small: the number of rounds depends on the data."""
+    n_rounds = 1 + int(np.std(tasks.y) > 10)
+    mechanisms = (Gaussian(2 * CLIP, NOISE),) * n_rounds
+    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+
+
+class FixedSizeAsPoisson(Gaussian):
+    """One member of ten is drawn and known to the others; accounted for as if Poisson-sampled.
+
+    The last entry of a release is what the others, pooled, know: whether the canary was chosen.
+    """
+
+    @property
+    def event(self):
+        return dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(self.noise_multiplier))
+
+    def perturbed(self, value, entropy):
+        joined = bernoulli(0.1, len(value), entropy)  # the canary's share of fixed-size draws
+        released = super().perturbed(value * joined[:, None], entropy)
+        released[:, -1] = joined
+        return released
+
+
+class WrongOffDiagonal(SymmetricGaussian):
+    """Draws all d² entries and averages with the transpose, halving twice off the diagonal."""
+
+    def perturbed(self, value, entropy):
+        noisy = super().perturbed(value, entropy)
+        d = np.shape(value)[-1]
+        return np.where(np.eye(d, dtype=bool), noisy, value + (noisy - value) / np.sqrt(2))
+
+
+def row_weights(tasks):
+    return tasks.counts / tasks.counts.mean()
+
+
+MUTANTS = {
+    "clip by coordinate": lambda tasks: mean_protocol(tasks, WrongClip),
+    "weights by n_k": lambda tasks: mean_protocol(
+        tasks, WeightedByRows, weights=row_weights(tasks)
+    ),
+    "sensitivity 2K counted as K": lambda tasks: mean_protocol(tasks, sensitivity=1.0),
+    "messages scaled by the longest": lambda tasks: mean_protocol(tasks, PooledScale),
+    "unnoised release in listen": lambda tasks: mean_protocol(tasks, UnnoisedListening),
+    "mean of initial models as start": lambda tasks: mean_protocol(tasks, InitialMean),
+    "noise divided by a private count": noise_by_active_count,
+    "data-dependent number of rounds": stop_when_fitted,
+    "re-clip missing after instance noise": lambda tasks: moment_protocol(tasks, MissingReclip),
+    "W'W with the sensitivity of WW'": lambda tasks: moment_protocol(
+        tasks, GramMatrix, name="two-sided-wishart"
+    ),
+}
+
+
+def worst(factory, tasks):
+    results = [replay(factory, pair.first, pair.second) for pair in canary_pairs(tasks)]
+    return max(results, key=lambda result: (bool(result.leaks), result.worst))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_replay_catches(name, tasks):
+    result = worst(MUTANTS[name], tasks)
+    assert result.violated
+    with pytest.raises(PrivacyLeak):
+        result.check()
+
+
+@pytest.mark.parametrize("factory", [mean_protocol, moment_protocol])
+def test_replay_passes_the_originals(factory, tasks):
+    result = worst(factory, tasks)
+    assert not result.violated, result.leaks
+    result.check()
+    assert result.worst > 0.9
+
+
+def test_replay_catches_noise_divided_by_the_number_of_rows(tasks):
+    fewer = TaskSet.from_arrays(tasks.X[1:], tasks.y[1:], tasks.task_of_row[1:])
+    result = replay(noise_by_row_count, tasks, fewer)
+    assert any("mechanism depends on the data" in leak for leak in result.leaks)
+
+
+def test_replay_catches_outputs_clipped_one_by_one(tasks):
+    # Labels of three classes: the k models of a task are one message, clipped together.
+    three = tasks.replace(y=np.digitize(tasks.y, [-1.0, 1.0]).astype(float))
+    classes = np.arange(int(tasks.counts[0])) % 3
+    neighbour = replace_task(three, 0, 0.01 * np.eye(4)[classes], classes.astype(float))
+    sound = replay(lambda data: moment_protocol(data, n_outputs=3), three, neighbour)
+    broken = replay(
+        lambda data: dataclasses.replace(moment_protocol(data, OneOutputAtATime), n_outputs=3),
+        three,
+        neighbour,
+    )
+    assert not sound.violated
+    assert broken.worst > 1.1
+
+
+def test_an_audit_catches_a_fixed_size_cohort_accounted_as_poisson():
+    mutant = FixedSizeAsPoisson(1.0, noise_multiplier=1.0)
+    claimed = epsilon_of(mutant.event, 1e-3)
+    pair = (np.zeros(2), np.array([1.0, 0.0]))
+    result = audit_mechanism(
+        mutant, epsilon=claimed, delta=1e-3, pair=pair, n_trials=100_000, random_state=0
+    )
+    assert result.violated
+    assert result.epsilon_lower > 1.3 * claimed
+
+
+def test_an_audit_catches_a_wrong_off_diagonal_scaling():
+    sound = calibrated("symmetric-gaussian", 3.0, 1e-5)
+    mutant = WrongOffDiagonal(sound.sensitivity, sound.noise_multiplier)
+    options = {"epsilon": 3.0, "delta": 1e-5, "n_features": 3, "n_trials": 20_000}
+    assert audit_mechanism(mutant, **options, random_state=0).violated
+    assert not audit_mechanism(sound, **options, random_state=0).violated
+
+
+@pytest.mark.parametrize("name", ["wishart-published", "algorithm5-noise-published"])
+def test_an_audit_catches_the_published_noise(name):
+    result = audit_mechanism(name, epsilon=1.0, n_features=3, n_trials=4000, random_state=0)
+    assert result.violated
+    assert result.epsilon_lower > 2
+
+
+def test_the_noise_of_the_mutants_is_the_noise_of_the_originals(tasks):
+    # Mutants differ in the planted leak only: same mechanism, same rounds.
+    original = mean_protocol(tasks)
+    assert mean_protocol(tasks, WrongClip).mechanisms == original.mechanisms
+    assert original.mechanisms[0].noise_multiplier == NOISE
