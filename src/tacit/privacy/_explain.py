@@ -77,6 +77,8 @@ def explain(statement: Statement) -> str:
             "NOT PRIVATE: this run adds no noise, and nothing limits what parties learn about "
             "each other from what they exchange." + tail
         )
+    if statement.n_releases == 0 and statement.epsilon == 0:
+        return f"PRIVATE BY SILENCE: nothing left any task, so nobody learnt anything.{tail}"
     claim = f"ε = {statement.epsilon:.4g}, δ = {statement.delta:.2g}"
     head = ""
     if not statement.sound:

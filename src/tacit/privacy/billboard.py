@@ -211,7 +211,7 @@ class Billboard:
         """
         billboard = cls(reservation)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 manifest = json.loads(arrays["manifest"].tobytes().decode())
                 if manifest["format"] != FORMAT:
                     raise ModelFileError(f"{os.fspath(path)}: not a {FORMAT}; use tacit's version")

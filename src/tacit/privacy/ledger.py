@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tacit import _check
-from tacit.errors import BudgetExceeded, LedgerError
+from tacit.errors import BudgetExceeded, InvalidInput, LedgerError
 from tacit.privacy._budget import Budget, spend_from_json, spend_to_json
 from tacit.privacy._chain import Chain, Entry, finite_or_text
 from tacit.privacy.accounting.composition import Cost, check_sampling
@@ -149,22 +149,21 @@ class Ledger:
     ) -> None:
         _check.one_of("rule", rule, ("auto", *RULES))
         first = None
+        delta = None if delta is None else check_delta(delta)
         if epsilon is not None:
-            epsilon, delta = check_epsilon(epsilon), check_delta(0.0 if delta is None else delta)
-            if rule in ("gdp", "rdp") and (delta == 0 or math.isinf(epsilon)):
-                raise LedgerError(f"rule={rule!r}: needs 0 < δ and a finite ε; use rule='basic'")
-            first = {"epsilon": finite_or_text(epsilon), "delta": delta, "rule": rule}
-        elif delta is not None:
-            check_delta(delta)
+            epsilon = check_epsilon(epsilon)
+            if rule in ("gdp", "rdp") and (not delta or math.isinf(epsilon)):
+                raise InvalidInput(f"rule={rule!r}: needs 0 < δ and a finite ε; use rule='basic'")
+            first = {"epsilon": finite_or_text(epsilon), "delta": delta or 0.0, "rule": rule}
         self._chain = Chain(path, first)
         self.path = self._chain.path
         try:
-            self._read_totals(epsilon, delta)
+            self._read_totals(epsilon, delta, rule)
         except BaseException:
             self._chain.close()
             raise
 
-    def _read_totals(self, epsilon: float | None, delta: float | None) -> None:
+    def _read_totals(self, epsilon: float | None, delta: float | None, rule: str) -> None:
         opened = self._chain.entries("number = 1")
         if not opened or opened[0].kind != "open" or "epsilon" not in opened[0].body:
             raise LedgerError(f"{self.path}: entry 1 was edited; restore the file from a copy")
@@ -179,6 +178,11 @@ class Ledger:
             raise LedgerError(
                 f"{self.path}: holds a total of ε = {self.epsilon!r}, δ = {self.delta!r}, not "
                 f"ε = {asked[0]!r}, δ = {asked[1]!r}; leave them out, or use another file"
+            )
+        if rule not in ("auto", self.rule):
+            raise LedgerError(
+                f"{self.path}: adds up by rule {self.rule!r}, not {rule!r}; leave it out, or use "
+                "another file"
             )
 
     # -- reading ---------------------------------------------------------------------------------

@@ -149,14 +149,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return safe_endpoint(excess, unsafe=0.0, safe=safe) if math.isfinite(safe) else math.inf
 
 
-@functools.lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest μ that is (ε, δ)-DP, rounded down: `gaussian_epsilon` of it is ≤ ε.
 
     Guarantee: releases with √(Σ 1/σ_t²) ≤ the value returned are (ε, δ)-DP together, also when
     every σ_t is chosen from earlier releases (the GDP filter, Koskela, Tobaben, Honkela 2023).
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    return _largest_mu(check_epsilon(epsilon), check_delta(delta))
+
+
+@functools.lru_cache(maxsize=1024)
+def _largest_mu(epsilon: float, delta: float) -> float:
     if math.isinf(epsilon):
         return math.inf
     if delta == 0.0:
