@@ -89,9 +89,7 @@ def prepare(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> Prepared:
     spread = np.where(spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300), spread, 1.0)
     ready = tasks.replace(X=X / spread, y=y)
     appended = fit_intercept and loss.name != "squared"
-    return Prepared(
-        ready.with_intercept() if appended else ready, x_mean, spread, level, appended
-    )
+    return Prepared(ready.with_intercept() if appended else ready, x_mean, spread, level, appended)
 
 
 @dataclass(frozen=True)

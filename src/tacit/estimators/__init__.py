@@ -3,17 +3,30 @@
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from tacit.estimators._files import load
 from tacit.estimators._private import PrivateEstimator
+from tacit.estimators.averaged import AveragedClassifier, AveragedRegressor
 from tacit.estimators.feature_split import FeatureSplitTransferClassifier
+from tacit.estimators.group_sparse import GroupSparseClassifier, GroupSparseRegressor
+from tacit.estimators.low_rank import LowRankClassifier, LowRankRegressor
+from tacit.estimators.low_rank_sparse import LowRankSparseClassifier, LowRankSparseRegressor
 from tacit.estimators.mean_regularized import MeanRegularizedClassifier, MeanRegularizedRegressor
 from tacit.estimators.pooled import PooledClassifier, PooledRegressor
 from tacit.estimators.private_logistic import PrivateLogisticRegression
 from tacit.estimators.shared_prior import SharedPriorClassifier, SharedPriorRegressor
 from tacit.estimators.single_task import SingleTaskClassifier, SingleTaskRegressor
+from tacit.estimators.task_relationship import TaskRelationshipClassifier, TaskRelationshipRegressor
 from tacit.estimators.transfer import TransferClassifier
 from tacit.protocols.package import SourcePackage
 
 __all__ = [
+    "AveragedClassifier",
+    "AveragedRegressor",
     "FeatureSplitTransferClassifier",
+    "GroupSparseClassifier",
+    "GroupSparseRegressor",
+    "LowRankClassifier",
+    "LowRankRegressor",
+    "LowRankSparseClassifier",
+    "LowRankSparseRegressor",
     "MeanRegularizedClassifier",
     "MeanRegularizedRegressor",
     "MultiTaskClassifier",
@@ -28,6 +41,8 @@ __all__ = [
     "SingleTaskClassifier",
     "SingleTaskRegressor",
     "SourcePackage",
+    "TaskRelationshipClassifier",
+    "TaskRelationshipRegressor",
     "TransferClassifier",
     "load",
 ]

@@ -25,6 +25,7 @@ from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.objective import Objective
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
+from tacit.privacy.bounds import SecondMoment
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.protocols.model_protected import Moment, moment_bound
@@ -165,13 +166,18 @@ class ProximalProtocol:
         """Say the model after the last gradient step, without intercept and without q."""
         return state.proposed[..., : self._width(state)]
 
+    @property
+    def _limit(self) -> SecondMoment:
+        # The printed group-sparse algorithm noises the whole matrix and then reads its diagonal.
+        return moment_bound(self.clip, diagonal=self.diagonal and not self.as_printed)
+
     def bound(self, messages: Array) -> Array:
         """Limit every task's message."""
-        return moment_bound(self.clip, diagonal=self.diagonal)(messages)
+        return self._limit(messages)
 
     def aggregate(self, messages: Array) -> Array:
         """Sum the outer products, or squares, of the bounded models."""
-        return moment_bound(self.clip, diagonal=self.diagonal).aggregate(messages)
+        return self._limit.aggregate(messages)
 
     def mechanism(self, t: int) -> Mechanism:
         """Return the mechanism of round ``t``."""

@@ -1,0 +1,141 @@
+"""One model for everybody: the average of the tasks' models."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import Array
+from tacit.errors import InvalidInput
+from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._private import PrivateEstimator
+from tacit.estimators._structured import coded
+from tacit.numerics.local_fit import local_fit
+from tacit.privacy.accounting import scale_gaussian, scale_pure
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
+from tacit.privacy.statement import Statement
+from tacit.protocols.averaged import AveragedProtocol
+from tacit.tasks import TaskSet
+
+__all__ = ["AveragedClassifier", "AveragedRegressor"]
+
+
+class _Averaged(PrivateEstimator):
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | str = "auto",
+        mechanism: str = "auto",
+        clip: float | str = "auto",
+        fit_intercept: bool = True,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        random_state: Any = None,
+        engine: str = "local",
+        progress: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.clip = clip
+        self.fit_intercept = fit_intercept
+        self.ledger = ledger
+        self.random_state = random_state
+        self.engine = engine
+        self.progress = progress
+        self.unknown_task = unknown_task
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.clip != "auto":
+            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
+        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
+
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        if not self._private:
+            return self._learn_open(tasks, targets)
+        clip = None if self.clip == "auto" else float(self.clip)
+        protocol = AveragedProtocol(
+            loss=self._loss,
+            n_tasks=tasks.n_tasks,
+            mechanisms=(self._noise(tasks.n_tasks, clip),),
+            n_outputs=targets.shape[1],
+            clip=clip,
+            fit_intercept=self.fit_intercept,
+        )
+        outcome, statement, billboard = self._run(
+            protocol,
+            coded(tasks, targets),
+            assumptions=("the number of tasks, the features and the classes are public",),
+        )
+        average = None if clip is None else outcome.state.average
+        return Learned(
+            coef=outcome.models[..., :-1],
+            intercept=outcome.models[..., -1],
+            statement=statement,
+            shared_coef=None if average is None else average[:, :-1],
+            shared_intercept=None if average is None else average[:, -1],
+            history=outcome.history,
+            billboard=billboard,
+        )
+
+    def _noise(self, n_tasks: int, clip: float | None) -> Mechanism:
+        sensitivity = AveragedProtocol.limit(clip).sensitivity("l2", AveragedProtocol.adjacency)
+        delta = self._delta(n_tasks)
+        if self.mechanism == "gaussian" and delta == 0:
+            raise InvalidInput('delta=0: Gaussian noise has no pure ε; use mechanism="auto"')
+        if delta > 0 and self.mechanism != "gamma-vector":
+            return Gaussian(sensitivity, float(scale_gaussian([1.0], self.epsilon, delta)[0]))
+        return GammaVector(sensitivity, float(scale_pure([1.0], self.epsilon, delta)[0]))
+
+    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
+        fits = [
+            local_fit(output, self._loss, intercept=self.fit_intercept)
+            for output in outputs(tasks, targets)
+        ]
+        coef = np.stack([fit.coef.mean(axis=0) for fit in fits])
+        intercept = np.stack([fit.intercept.mean(axis=0) for fit in fits])
+        return Learned(
+            coef=np.repeat(coef[None], tasks.n_tasks, axis=0),
+            intercept=np.repeat(intercept[None], tasks.n_tasks, axis=0),
+            statement=Statement.non_private(n_units=tasks.n_tasks),
+            shared_coef=coef,
+            shared_intercept=intercept,
+        )
+
+
+class AveragedRegressor(MultiTaskRegressor, _Averaged):
+    """One regression for everybody: the average of the tasks' own models (DP-AGGR).
+
+    A baseline: it fits where tasks are alike, and unlike the other private estimators it does not
+    fall back to single-task learning when the noise is large.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Privacy budget for one whole task; ``float("inf")`` is the exact average.
+    delta : "auto" or float
+    mechanism : "auto", "gaussian" or "gamma-vector"
+    clip : "auto" or float
+        "auto" averages directions, which every task scales, with an intercept of its own, at home;
+        a number is the public radius of a model with its intercept, and the average is the model.
+    fit_intercept : bool, default True
+    ledger, random_state, engine, progress, unknown_task
+        See :class:`tacit.estimators.PrivateEstimator`.
+
+    Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other
+    tasks together; the curator is trusted. Proof in
+    :class:`tacit.protocols.averaged.AveragedProtocol`.
+    """
+
+
+class AveragedClassifier(MultiTaskClassifier, _Averaged):
+    """One logistic regression for everybody: the average of the tasks' own models (DP-AGGR).
+
+    Parameters and guarantee are those of :class:`AveragedRegressor`.
+    """

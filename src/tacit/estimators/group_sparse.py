@@ -1,0 +1,35 @@
+"""Models that use the same few features."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._structured import StructuredEstimator
+
+__all__ = ["GroupSparseClassifier", "GroupSparseRegressor"]
+
+
+class _GroupSparse(StructuredEstimator):
+    _pattern: ClassVar[str] = "group-sparse"
+    _mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "laplace")
+
+
+class GroupSparseRegressor(MultiTaskRegressor, _GroupSparse):
+    """Regressions whose models use the same features.
+
+    Only the d squared norms of features over tasks are released, which needs far less noise than
+    a d × d matrix. ``epsilon=inf`` is the ℓ2,1 penalty; ``mechanism`` is "gaussian" or, for pure
+    ε, "laplace". Other parameters and the guarantee are those of
+    :class:`~tacit.estimators.low_rank.LowRankRegressor`.
+
+    Guarantee: (ε, δ) joint differential privacy for every task under replace-one; squared norms of
+    features move by √2K² in ℓ2 and 2K² in ℓ1 norm when a task is replaced.
+    """
+
+
+class GroupSparseClassifier(MultiTaskClassifier, _GroupSparse):
+    """Logistic regressions whose models use the same features.
+
+    Parameters and guarantee are those of :class:`GroupSparseRegressor`.
+    """

@@ -1,0 +1,155 @@
+"""A shared part in a low-dimensional subspace plus a sparse part of each task's own."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, ClassVar
+
+from tacit import _check
+from tacit._types import Array
+from tacit.baselines.decomposed import choose_decomposed_strengths, fit_decomposed
+from tacit.baselines.structured import StructuredFit
+from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._structured import StructuredEstimator
+from tacit.privacy.ledger import Ledger
+from tacit.protocols.decomposed import DecomposedProtocol
+from tacit.protocols.protocol import Protocol
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES, ProximalProtocol
+from tacit.tasks import TaskSet
+
+__all__ = ["LowRankSparseClassifier", "LowRankSparseRegressor"]
+
+_PATTERNS = ("low-rank", "group-sparse")
+
+
+class _LowRankSparse(StructuredEstimator):
+    _mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "laplace", "two-sided-wishart")
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        shared: str = "low-rank",
+        own: str = "entries",
+        own_alpha: float | str = "auto",
+        delta: float | str = "auto",
+        alpha: float | str = "auto",
+        mechanism: str = "auto",
+        clip: float | str = "auto",
+        n_rounds: int | str = "auto",
+        update: str = "fit",
+        shrinkage: str = "optimal",
+        accelerated: bool = True,
+        strong_convexity: float = 0.0,
+        allocation: float | str = "auto",
+        allocation_ratio: float | None = None,
+        fit_intercept: bool = True,
+        epsilon_rows: float | None = None,
+        row_norm: float = 1.0,
+        target_bound: float | None = None,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        random_state: Any = None,
+        engine: str = "local",
+        progress: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            alpha=alpha,
+            mechanism=mechanism,
+            clip=clip,
+            n_rounds=n_rounds,
+            update=update,
+            shrinkage=shrinkage,
+            accelerated=accelerated,
+            strong_convexity=strong_convexity,
+            allocation=allocation,
+            allocation_ratio=allocation_ratio,
+            fit_intercept=fit_intercept,
+            epsilon_rows=epsilon_rows,
+            row_norm=row_norm,
+            target_bound=target_bound,
+            ledger=ledger,
+            random_state=random_state,
+            engine=engine,
+            progress=progress,
+            unknown_task=unknown_task,
+        )
+        self.shared = shared
+        self.own = own
+        self.own_alpha = own_alpha
+
+    @property
+    def _pattern(self) -> str:  # type: ignore[override]
+        return self.shared
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check.one_of("shared", self.shared, _PATTERNS)
+        _check.one_of("own", self.own, tuple(SPARSE_PENALTIES))
+        pure = "two-sided-wishart" if self.shared == "low-rank" else "laplace"
+        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, "wishart-published"))
+        if self.own_alpha != "auto":
+            _check.positive("own_alpha", self.own_alpha, remedy='use "auto" or a strength')
+
+    def _noise_name(self, delta: float) -> str:
+        if self.mechanism != "auto":
+            return self.mechanism
+        if delta > 0:
+            return "gaussian"
+        return "two-sided-wishart" if self.shared == "low-rank" else "laplace"
+
+    def _protocol(self, tasks: TaskSet, targets: Array) -> Protocol[Any]:
+        settings = self._settings(tasks, targets)
+        if self.update == "fit":
+            rows = self._row_protection(tasks, targets)
+            return DecomposedProtocol(**settings, rows=rows, sparse=self.own)
+        strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
+        return ProximalProtocol(
+            **settings,
+            **self._proximal_settings(),
+            sparse=self.own,
+            sparse_strength=strength,
+        )
+
+    def _open_fit(self, tasks: TaskSet) -> StructuredFit:
+        strengths: tuple[float, float]
+        if self.alpha == "auto" or self.own_alpha == "auto":
+            strengths = choose_decomposed_strengths(
+                tasks, self._loss, self.shared, self.own, fit_intercept=self.fit_intercept
+            )
+            if self.alpha != "auto":
+                strengths = (float(self.alpha), strengths[1])
+            if self.own_alpha != "auto":
+                strengths = (strengths[0], float(self.own_alpha))
+        else:
+            strengths = (float(self.alpha), float(self.own_alpha))
+        return fit_decomposed(
+            tasks, self._loss, self.shared, self.own, strengths, fit_intercept=self.fit_intercept
+        )
+
+
+class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
+    """Regressions w_i = p_i + q_i: p_i in a shared subspace, q_i the task's own and sparse.
+
+    Parameters
+    ----------
+    shared : "low-rank" or "group-sparse"
+        What the shared parts have in common.
+    own : "entries", "tasks" or "ridge"
+        Penalty of the own part: ℓ1, the ℓ2 norm of the whole vector (outlier tasks), or a ridge.
+    own_alpha : "auto" or float
+        Its strength at ``epsilon=inf`` and with ``update="proximal"``; else found at home.
+
+    Other parameters are those of :class:`~tacit.estimators.low_rank.LowRankRegressor`.
+
+    Guarantee: that of :class:`~tacit.estimators.low_rank.LowRankRegressor`; q_i is never sent.
+    """
+
+
+class LowRankSparseClassifier(MultiTaskClassifier, _LowRankSparse):
+    """Logistic regressions w_i = p_i + q_i: p_i shared in shape, q_i the task's own and sparse.
+
+    Parameters and guarantee are those of :class:`LowRankSparseRegressor`.
+    """

@@ -1,0 +1,160 @@
+"""Models related through a learned covariance of tasks."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from tacit import _check
+from tacit._types import Array
+from tacit.baselines.task_relationship import choose_relationship_strength, fit_relationships
+from tacit.errors import InvalidInput
+from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._private import PrivateEstimator
+from tacit.estimators._structured import coded
+from tacit.privacy.accounting import scale_gaussian, scale_pure
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
+from tacit.privacy.statement import Statement
+from tacit.protocols.task_relationship import RelationshipProtocol
+from tacit.tasks import TaskSet
+
+__all__ = ["TaskRelationshipClassifier", "TaskRelationshipRegressor"]
+
+
+class _TaskRelationship(PrivateEstimator):
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | str = "auto",
+        alpha: float | str = "auto",
+        mechanism: str = "auto",
+        clip: float | str = "auto",
+        fit_intercept: bool = True,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        random_state: Any = None,
+        engine: str = "local",
+        progress: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.mechanism = mechanism
+        self.clip = clip
+        self.fit_intercept = fit_intercept
+        self.ledger = ledger
+        self.random_state = random_state
+        self.engine = engine
+        self.progress = progress
+        self.unknown_task = unknown_task
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.alpha != "auto":
+            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a strength')
+        if self.clip != "auto":
+            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
+        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
+
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        if not self._private:
+            return self._learn_open(tasks, targets)
+        clip = None if self.clip == "auto" else float(self.clip)
+        protocol = RelationshipProtocol(
+            loss=self._loss,
+            mechanisms=(self._noise(tasks.n_tasks, clip),),
+            n_outputs=targets.shape[1],
+            clip=clip,
+            fit_intercept=self.fit_intercept,
+        )
+        outcome, statement, billboard = self._run(
+            protocol,
+            coded(tasks, targets),
+            curator="untrusted",
+            assumptions=(
+                "the number of tasks, the features and the classes are public",
+                "every task adds its noise itself",
+            ),
+        )
+        return Learned(
+            coef=outcome.models[..., :-1],
+            intercept=outcome.models[..., -1],
+            statement=statement,
+            history=outcome.history,
+            billboard=billboard,
+            extra={"task_embedding_": outcome.state.embedding},
+        )
+
+    def _noise(self, n_tasks: int, clip: float | None) -> Mechanism:
+        sensitivity = RelationshipProtocol.limit(clip).sensitivity(
+            "l2", RelationshipProtocol.adjacency
+        )
+        delta = self._delta(n_tasks)
+        if self.mechanism == "gaussian" and delta == 0:
+            raise InvalidInput('delta=0: Gaussian noise has no pure ε; use mechanism="auto"')
+        if delta > 0 and self.mechanism != "gamma-vector":
+            return Gaussian(sensitivity, float(scale_gaussian([1.0], self.epsilon, delta)[0]))
+        budget = float(scale_pure([1.0], self.epsilon, delta)[0])
+        return GammaVector(sensitivity, budget, local=True)
+
+    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
+        fits, factors = [], []
+        for output in outputs(tasks, targets):
+            strength = (
+                choose_relationship_strength(output, self._loss, fit_intercept=self.fit_intercept)
+                if self.alpha == "auto"
+                else float(self.alpha)
+            )
+            fit, factor = fit_relationships(
+                output, self._loss, strength, fit_intercept=self.fit_intercept
+            )
+            fits.append(fit)
+            factors.append(factor)
+        return Learned(
+            coef=np.stack([fit.coef for fit in fits], axis=1),
+            intercept=np.stack([fit.intercept for fit in fits], axis=1),
+            statement=Statement.non_private(n_units=tasks.n_tasks),
+            extra={
+                "alpha_": np.array([fit.strength for fit in fits]),
+                "task_embedding_": np.concatenate(factors, axis=1),
+            },
+        )
+
+
+class TaskRelationshipRegressor(MultiTaskRegressor, _TaskRelationship):
+    """Regressions related through a learned covariance of tasks.
+
+    ``task_embedding_`` (m, r) holds the relationships: inner products of its rows are the
+    covariances of tasks. Without privacy this is multi-task relationship learning (MTRL). With a
+    finite ε it is DP-MTRL in a sound form: every task releases its model once with noise of its
+    own, which only many tasks or a large ε can see through; the rest is post-processing.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Privacy budget for one whole task; ``float("inf")`` is MTRL without privacy.
+    delta : "auto" or float
+    alpha : "auto" or float
+        Strength at ``epsilon=inf`` ("auto": cross-validation within tasks).
+    mechanism : "auto", "gaussian" or "gamma-vector"
+    clip : "auto" or float
+        "auto" releases directions; a number is a public radius.
+    fit_intercept : bool, default True
+    ledger, random_state, engine, progress, unknown_task
+        See :class:`tacit.estimators.PrivateEstimator`.
+
+    Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other
+    tasks and the curator. Proof in
+    :class:`tacit.protocols.task_relationship.RelationshipProtocol`.
+    """
+
+
+class TaskRelationshipClassifier(MultiTaskClassifier, _TaskRelationship):
+    """Logistic regressions related through a learned covariance of tasks.
+
+    Parameters and guarantee are those of :class:`TaskRelationshipRegressor`.
+    """

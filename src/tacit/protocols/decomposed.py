@@ -1,0 +1,182 @@
+"""Shared part plus own part: w_i = p_i + q_i (supplement, Algorithm 4 and its remark).
+
+The message, its bound, the release and the shape are those of `ModelProtectedProtocol`. At home a
+task then solves
+
+    min L_i(p + q) + (α/2) pᵀ C⁻¹ p + β·penalty(q),
+
+C being the released shape and the penalty of q the ℓ1 norm ("entries"), the ℓ2 norm of the whole
+vector ("tasks": a task is an outlier or is not) or a ridge. α, β and whether q is used at all are
+weighed by the task's own cross-validated errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.losses import Loss
+from tacit.numerics.descent import proximal_gradient
+from tacit.numerics.local_fit import leave_one_out_weights
+from tacit.numerics.objective import Objective
+from tacit.penalties import Penalty, Ridge
+from tacit.protocols.model_protected import ModelProtectedProtocol
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES
+from tacit.protocols.shrinkage import Shape
+from tacit.tasks import TaskSet
+
+__all__ = ["DecomposedProtocol", "SplitPenalty"]
+
+_FLOOR_SHARE = 0.02
+_SHARED_STRENGTHS = (1.0, 0.1, 0.01, 0.001)
+_OWN_STRENGTHS = (1e6, 0.1, 0.03)  # the first keeps q at zero
+_INTERCEPT_RIDGE = 1e-4
+_FOLDS = 3
+_ROUNDS = 80
+
+
+@dataclass(frozen=True)
+class SplitPenalty:
+    """Different penalties on consecutive blocks of columns of W."""
+
+    parts: tuple[tuple[Penalty, int], ...]
+    strength: float = 1.0
+
+    @property
+    def task_separable(self) -> bool:
+        """Whether every part is a sum of one term per task."""
+        return all(penalty.task_separable for penalty, _ in self.parts)
+
+    def _blocks(self, W: Array) -> Iterator[tuple[Penalty, Array]]:
+        first = 0
+        for penalty, width in self.parts:
+            yield penalty, W[:, first : first + width]
+            first += width
+
+    def value(self, W: Array) -> float:
+        """Penalty of all models together."""
+        return sum(penalty.value(block) for penalty, block in self._blocks(W))
+
+    def prox(self, W: Array, step: float | Array) -> Array:
+        """Minimiser of ``½‖· − W‖² + step · value(·)``, block by block."""
+        return np.concatenate([p.prox(block, step) for p, block in self._blocks(W)], axis=1)
+
+
+@dataclass(frozen=True)
+class _Home:
+    """A stack of tasks in coordinates (p̃, q[, intercept]): p = S p̃ with C = S Sᵀ.
+
+    Rows are scaled task by task to mean squared norm d, targets of the squared loss to variance 1;
+    all of it is local.
+    """
+
+    tasks: TaskSet
+    root: Array
+    x_mean: Array
+    x_scale: Array
+    y_mean: Array
+    y_scale: Array
+    appended: bool
+
+    @classmethod
+    def build(cls, tasks: TaskSet, loss: Loss, root: Array, *, fit_intercept: bool) -> _Home:
+        X, y = np.asarray(tasks.X, dtype=np.float64), np.asarray(tasks.y, dtype=np.float64)
+        counts, index = tasks.counts, tasks.task_of_row
+        x_mean, y_mean = np.zeros((tasks.n_tasks, X.shape[1])), np.zeros(tasks.n_tasks)
+        y_scale = np.ones(tasks.n_tasks)
+        squared = loss.name == "squared"
+        if fit_intercept:
+            x_mean = tasks.task_sums(X) / counts[:, None]
+            X = X - x_mean[index]
+        if squared:
+            if fit_intercept:
+                y_mean = tasks.task_sums(y) / counts
+            y = y - y_mean[index]
+            spread = np.sqrt(tasks.task_sums(y * y) / counts)
+            y_scale = np.where(spread > 0, spread, 1.0)
+            y = y / y_scale[index]
+        energy = tasks.task_sums(np.einsum("nd,nd->n", X, X)) / (counts * X.shape[1])
+        x_scale = np.sqrt(np.where(energy > 0, energy, 1.0))
+        X = X / x_scale[index][:, None]
+        appended = fit_intercept and not squared
+        blocks = [X @ root, X] + ([np.ones((len(X), 1))] if appended else [])
+        rows = TaskSet.from_arrays(np.hstack(blocks), y, index)
+        return cls(rows, root, x_mean, x_scale, y_mean, y_scale, appended)
+
+    def solve(self, loss: Loss, own: str, alpha: float, beta: float, start: Array | None) -> Array:
+        """Return (m, 2d [+ 1]) solutions in these coordinates."""
+        d = self.root.shape[0]
+        parts: list[tuple[Penalty, int]] = [(Ridge(alpha), self.root.shape[1])]
+        parts.append((SPARSE_PENALTIES[own](beta), d))  # type: ignore[call-arg]
+        if self.appended:
+            parts.append((Ridge(_INTERCEPT_RIDGE), 1))
+        return proximal_gradient(
+            Objective(self.tasks, loss),
+            SplitPenalty(tuple(parts)),
+            start=start,
+            max_rounds=_ROUNDS,
+            tolerance=1e-3,
+        ).W
+
+    def models(self, V: Array) -> Array:
+        """Return (m, d + 1) models in the units of the data, the intercept last."""
+        d, r = self.root.shape
+        coef = V[:, :r] @ self.root.T + V[:, r : r + d]
+        coef = coef * (self.y_scale / self.x_scale)[:, None]
+        level = V[:, -1] if self.appended else self.y_mean
+        return np.column_stack([coef, level - np.einsum("md,md->m", coef, self.x_mean)])
+
+
+@dataclass(frozen=True)
+class DecomposedProtocol(ModelProtectedProtocol):
+    """`ModelProtectedProtocol` with a part q of its own for every task.
+
+    Guarantee: that of `ModelProtectedProtocol`; q is computed at home and never sent.
+    """
+
+    sparse: str = "entries"
+
+    def fitted(self, outputs: Sequence[TaskSet], shape: Shape | None) -> Array:
+        """Return every task's own fit under the shape, (m, k, d + 1)."""
+        if shape is None or shape.flat:
+            return super().fitted(outputs, shape)
+        return np.stack([self._one_output(tasks, shape) for tasks in outputs], axis=1)
+
+    def _one_output(self, tasks: TaskSet, shape: Shape) -> Array:
+        values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        errors = self._validation_errors(tasks, root)
+        weights = leave_one_out_weights(errors, tasks.counts, self.loss)
+        home = _Home.build(tasks, self.loss, root, fit_intercept=self.fit_intercept)
+        return sum(
+            weights[number][:, None] * home.models(V) for number, V in enumerate(self._path(home))
+        )
+
+    def _path(self, home: _Home) -> Iterator[Array]:
+        for beta in _OWN_STRENGTHS:
+            V = None
+            for alpha in _SHARED_STRENGTHS:
+                V = home.solve(self.loss, self.sparse, alpha, beta, V)
+                yield V
+
+    def _validation_errors(self, tasks: TaskSet, root: Array) -> Array:
+        """Return mean held-out losses (candidates, m); tasks of one row see no difference."""
+        size = len(_OWN_STRENGTHS) * len(_SHARED_STRENGTHS)
+        errors, seen = np.zeros((size, tasks.n_tasks)), np.zeros(tasks.n_tasks)
+        most = int(tasks.counts.max())
+        if most < 2:
+            return errors + 1.0
+        position = {name: number for number, name in enumerate(tasks.names)}
+        for train, held in tasks.kfold(min(_FOLDS, most), random_state=0):
+            home = _Home.build(train, self.loss, root, fit_intercept=self.fit_intercept)
+            index = np.array([position[name] for name in held.names])[held.task_of_row]
+            np.add.at(seen, index, 1.0)
+            for number, V in enumerate(self._path(home)):
+                W = home.models(V)[index]
+                z = np.einsum("nd,nd->n", held.X, W[:, :-1]) + W[:, -1]
+                loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))
+                np.add.at(errors[number], index, loss)
+        return np.where(seen > 0, errors / np.maximum(seen, 1.0), 1.0)
