@@ -39,6 +39,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/noise.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

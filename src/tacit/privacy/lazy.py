@@ -65,14 +65,14 @@ Interval = Any
 @cache
 def intervals() -> Any:
     """Return mpmath's interval arithmetic in a context of our own (imported on first need)."""
-    from mpmath.ctx_iv import MPIntervalContext  # type: ignore[import-untyped]
+    from mpmath.ctx_iv import MPIntervalContext
 
     return MPIntervalContext()
 
 
 def endpoints(interval: Interval) -> tuple[Fraction, Fraction] | None:
     """Return an interval's ends as exact rationals, or None if one of them is infinite."""
-    from mpmath.libmp import finf, fninf, to_rational  # type: ignore[import-untyped]
+    from mpmath.libmp import finf, fninf, to_rational
 
     low, high = interval._mpi_
     if low == fninf or high == finf:
