@@ -19,6 +19,7 @@ import scipy.sparse.linalg
 from tacit._check import non_negative
 from tacit._types import Array
 from tacit.errors import InvalidInput
+from tacit.numerics.shared_map import apply_map, second_moment, symmetric_spectrum
 
 __all__ = [
     "FeatureGroup",
@@ -109,13 +110,13 @@ class Nuclear(_Scaled):
         if threshold == 0:
             return W.copy()
         tall = W if W.shape[0] >= W.shape[1] else W.T
-        eigenvalues, vectors = np.linalg.eigh((tall.T @ tall).astype(np.float64))
+        eigenvalues, vectors = symmetric_spectrum(second_moment(tall))
         singular = np.sqrt(np.maximum(eigenvalues, 0))
         if threshold < _GRAM_RESOLUTION * singular[-1]:
             left, singular, right = np.linalg.svd(W, full_matrices=False)
             return (left * np.maximum(singular - W.dtype.type(threshold), 0)) @ right
-        shared = ((vectors * _shrink_factor(singular, threshold)) @ vectors.T).astype(W.dtype)
-        return W @ shared if tall is W else shared @ W
+        shrunk = apply_map(tall, (vectors * _shrink_factor(singular, threshold)) @ vectors.T)
+        return shrunk if tall is W else shrunk.T
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from tacit._check import non_negative, positive, positive_integer
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.numerics.objective import Objective
-from tacit.penalties import Penalty
+
+if TYPE_CHECKING:
+    from tacit.penalties import Penalty
 
 __all__ = ["Solution", "nesterov_momentum", "proximal_gradient", "strongly_convex_momentum"]
 

@@ -24,6 +24,7 @@ __all__ = ["FusedKernel", "Kernel", "NumpyKernel", "choose_kernel"]
 FUSED_FROM = 2_000_000
 _CHUNK = 250_000
 _SEGMENT_ROWS = 8192
+_PIECE = 1_000_000
 
 
 class Kernel(Protocol):
@@ -91,8 +92,10 @@ class FusedKernel:
         n_segments = len(owner)
         whole = n_segments == len(W)
         out = np.empty((n_segments, W.shape[1]), dtype=W.dtype)
-        # More pieces than threads, so that a thread held up elsewhere does not hold up the round.
-        pieces = min(8 * n_threads(), n_segments)
+        # More pieces than threads, so that a thread held up elsewhere does not hold up the round,
+        # but none so small that handing it out shows.
+        threads = n_threads()
+        pieces = min(max(threads, self._X.size // _PIECE), 16 * threads, n_segments)
         cuts = np.searchsorted(starts[1:], np.linspace(0, starts[-1], pieces + 1)[1:-1])
         bounds = [0, *cuts.tolist(), n_segments]
         kept = W.dtype.type(keep if whole else 0)

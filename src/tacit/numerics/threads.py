@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["batched_map", "n_threads", "parallel_map"]
+__all__ = ["batched_map", "n_threads", "one_blas_thread", "parallel_map"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,13 +33,33 @@ def n_threads() -> int:
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Apply ``function`` to every item, in the order given; the first error is raised."""
-    threads = n_threads()
-    if threads == 1:
-        return [function(item) for item in items]
+    """Apply ``function`` to every item and return the results in the order of the items.
+
+    The calling thread works too, and every thread takes the next item as it becomes free, so a
+    thread held up by other programs does not hold up the rest. May be nested.
+    """
+    work = list(items)
+    threads = min(n_threads(), len(work))
+    if threads <= 1:
+        return [function(item) for item in work]
     if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="tacit")
-    return list(_pools[threads].map(function, items))
+        _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="tacit")
+    results: dict[int, Result] = {}
+    positions = iter(range(len(work)))
+
+    def take_turns() -> None:
+        for position in positions:
+            results[position] = function(work[position])
+
+    others = [_pools[threads].submit(take_turns) for _ in range(threads - 1)]
+    try:
+        take_turns()
+    finally:
+        # A turn that never started (the pool is busy with an outer map) has nothing left to do.
+        started = [other for other in others if not other.cancel()]
+        for other in started:
+            other.result()
+    return [results[position] for position in range(len(work))]
 
 
 @cache
@@ -56,5 +77,11 @@ def batched_map(function: Callable[[Item], Result], items: Iterable[Item]) -> li
     work = list(items)
     if len(work) <= 1:
         return [function(item) for item in work]
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return parallel_map(function, work)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Hold the linear-algebra library to one thread within a ``with`` block."""
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited

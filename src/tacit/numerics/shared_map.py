@@ -1,0 +1,51 @@
+"""The two products between all models and one small matrix: what couples the tasks in a round.
+
+``W`` is (m, d) with m ≫ d, so both products read ``W`` once. They are cut into runs of tasks that
+fit the cache and spread over our own threads: the linear-algebra library's threads wait by
+spinning, which on a busy machine can cost more than the product itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.numerics.threads import one_blas_thread, parallel_map
+
+__all__ = ["apply_map", "second_moment", "symmetric_spectrum"]
+
+_RUN = 250_000  # numbers in a run: fixed, so that sums do not depend on the number of threads
+
+
+def _runs(W: Array) -> list[slice]:
+    tall = max(1, _RUN // max(1, W.shape[1]))
+    return [slice(low, low + tall) for low in range(0, len(W), tall)]
+
+
+def second_moment(W: Array) -> Array:
+    """Return ``WᵀW = Σ_i w_i w_iᵀ``, (d, d) in float64."""
+    total = np.zeros((W.shape[1], W.shape[1]))
+    with one_blas_thread():
+        for part in parallel_map(lambda run: W[run].T @ W[run], _runs(W)):
+            total += part
+    return total
+
+
+def apply_map(W: Array, shared: Array) -> Array:
+    """Return ``W @ shared``: every task applies the shared map (d, r) to its own model."""
+    cast = np.ascontiguousarray(shared, dtype=W.dtype)
+    out = np.empty((len(W), cast.shape[1]), dtype=W.dtype)
+
+    def fill(run: slice) -> None:
+        np.matmul(W[run], cast, out=out[run])
+
+    with one_blas_thread():
+        parallel_map(fill, _runs(W))
+    return out
+
+
+def symmetric_spectrum(matrix: Array) -> tuple[Array, Array]:
+    """Return eigenvalues, ascending, and eigenvectors of a symmetric (d, d) matrix."""
+    with one_blas_thread():
+        solved = np.linalg.eigh(np.asarray(matrix, dtype=np.float64))
+    return solved.eigenvalues, solved.eigenvectors

@@ -1,0 +1,59 @@
+"""Products of all models with one small matrix, and the threads they run on."""
+
+import os
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tacit.numerics.shared_map import apply_map, second_moment, symmetric_spectrum
+from tacit.numerics.threads import parallel_map
+
+sizes = pytest.mark.parametrize("m", [1, 3, 60_000])
+
+
+@sizes
+def test_the_second_moment_and_the_map_equal_plain_products(m):
+    rng = np.random.default_rng(0)
+    W, shared = rng.standard_normal((m, 9)), rng.standard_normal((9, 4))
+    assert_allclose(second_moment(W), W.T @ W, rtol=1e-12, atol=1e-9)
+    assert_allclose(apply_map(W, shared), W @ shared, rtol=1e-12, atol=1e-12)
+    assert apply_map(W.astype(np.float32), shared).dtype == np.float32
+
+
+def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
+    W = np.random.default_rng(1).standard_normal((60_000, 9))
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        found.append(second_moment(W))
+    assert_array_equal(found[0], found[1])
+
+
+def test_the_spectrum_rebuilds_its_matrix():
+    A = np.random.default_rng(2).standard_normal((7, 7))
+    values, vectors = symmetric_spectrum(A + A.T)
+    assert (np.diff(values) >= 0).all()
+    assert_allclose((vectors * values) @ vectors.T, A + A.T, atol=1e-12)
+
+
+def test_a_parallel_map_keeps_the_order_and_may_be_nested():
+    def outer(i):
+        return sum(parallel_map(lambda j: i * j, range(20)))
+
+    assert parallel_map(outer, range(30)) == [190 * i for i in range(30)]
+
+
+def test_an_error_in_any_item_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        parallel_map(lambda i: 1 / (i - 7), range(20))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_the_threads_are_made_anew_in_a_forked_process():
+    parallel_map(abs, range(10))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if parallel_map(abs, range(-9, 0)) == list(range(9, 0, -1)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
