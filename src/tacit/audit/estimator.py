@@ -40,7 +40,7 @@ def fit_on(
     from sklearn.base import clone
 
     model = clone(estimator)
-    if random_state is not None:
+    if random_state is not None and "random_state" in model.get_params():
         model.set_params(random_state=random_state)
     if prepare is not None:
         prepare(model)
@@ -65,17 +65,24 @@ def seen_by_others(model: Any, task: int | None) -> list[Array]:
     return [*releases, models if task is None else np.delete(models, task, axis=0)]
 
 
+def _is_moment(shape: tuple[int, ...], d: int) -> bool:
+    """Return whether this is the shape of a d x d second moment, perhaps bordered by a mean."""
+    return len(shape) == 2 and shape[0] == shape[1] and shape[0] >= d > 1
+
+
 def telling(release: Array, directions: Array, task: int, n_tasks: int) -> list[float]:
     """Return the few numbers of one release in which a canary along ``directions`` shows.
 
-    A square matrix is read as a second moment; a stack with the task on axis 0 in the canary's own
-    entry; anything else whose last axis holds the features (and perhaps an intercept) along the
-    directions. Every release is read by its norm too.
+    A square matrix is read as a second moment, with its border if it has one; a stack with the
+    task on axis 0 in the canary's own entry; anything else whose last axis holds the features (and
+    perhaps an intercept) along the directions. Every release is read by its norm too.
     """
     d = directions.shape[1]
     numbers = [float(np.linalg.norm(release))]
-    if release.shape == (d, d):
-        return numbers + [float(u @ release @ u) for u in directions]
+    if _is_moment(release.shape, d):
+        numbers += [float(u @ release[:d, :d] @ u) for u in directions]
+        border = release[:d, d:].T @ directions.T
+        return numbers + [float(number) for number in border.ravel()[:_MOST_NUMBERS]]
     if release.ndim and release.shape[-1] in (d, d + 1):
         own = release[task] if release.ndim > 1 and len(release) == n_tasks else release
         along = own[..., :d].reshape(-1, d) @ directions.T

@@ -116,6 +116,8 @@ def decode(model: Any, directions: Array) -> Array:
     scores = np.zeros(len(directions))
     for posting in model.billboard_ or ():
         release = np.asarray(posting.value, dtype=float)
+        if release.ndim == 2 and release.shape[0] == release.shape[1] > directions.shape[1]:
+            release = release[: directions.shape[1], : directions.shape[1]]  # without its border
         patterns = _patterns(release.shape, directions)
         if patterns is None:
             scores += _own_rows(release, directions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,6 +67,8 @@ class AuditResult:
     @property
     def tightness(self) -> float:
         """``epsilon_lower / claimed_epsilon``: 1 is an attack as strong as the claim allows."""
+        if self.claimed_epsilon == 0:
+            return math.inf if self.epsilon_lower > 0 else 1.0
         return self.epsilon_lower / self.claimed_epsilon
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+"""Auditing whole fits: what the others see, and nothing of the canary's own."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.audit import audit_estimator, audit_in_one_run, canary_pairs
+from tacit.audit.canary import pulling, quiet
+from tacit.audit.estimator import fit_on, seen_by_others
+from tacit.audit.one_run import hide
+from tacit.errors import InvalidInput
+from tacit.privacy.unit import Unit
+from tacit.tasks import TaskSet
+
+
+class Leaking(tacit.MeanRegularizedRegressor):
+    """Calibrates for epsilon, then adds a hundredth of the noise and claims epsilon still."""
+
+    def _run(self, protocol, tasks, **options):
+        import dataclasses
+
+        _, statement, board = super()._run(protocol, tasks, **options)
+        quieter = tuple(
+            dataclasses.replace(one, noise_multiplier=one.noise_multiplier / 100)
+            for one in protocol.mechanisms
+        )
+        protocol = dataclasses.replace(protocol, mechanisms=quieter)
+        before, self.epsilon = self.epsilon, 1e4
+        leaked, _, board = super()._run(protocol, tasks, **options)
+        self.epsilon = before
+        return leaked, statement, board
+
+
+def test_a_sound_estimator_is_not_refuted_and_the_attack_bites(tasks):
+    estimator = tacit.MeanRegularizedRegressor(epsilon=10.0)
+    result = audit_estimator(estimator, tasks, n_trials=120, random_state=0)
+    assert not result.violated
+    assert result.epsilon_lower > 0.5
+    assert result.claimed_epsilon == pytest.approx(10.0)
+    assert result.mu_lower is not None
+
+
+def test_an_estimator_that_adds_too_little_noise_is_caught(tasks):
+    result = audit_estimator(Leaking(epsilon=0.5), tasks, n_trials=100, random_state=0)
+    assert result.violated
+    assert result.claimed_epsilon == pytest.approx(0.5)
+
+
+def test_the_adversary_never_sees_the_canarys_own_model(tasks):
+    model = fit_on(tacit.MeanRegularizedRegressor(epsilon=1.0), tasks, 0)
+    *releases, others = seen_by_others(model, task=2)
+    assert len(releases) == len(model.billboard_)
+    assert others.shape == (tasks.n_tasks - 1, tasks.n_features + 1)
+    assert not np.isin(model.coef_[2], others).any()
+    np.testing.assert_array_equal(others[0, :-1], model.coef_[0])
+    assert len(seen_by_others(model, task=None)[-1]) == tasks.n_tasks
+
+
+def test_a_model_released_itself_is_audited_by_row(labelled_tasks):
+    one = TaskSet.from_arrays(labelled_tasks.X[:30], labelled_tasks.y[:30])
+    estimator = tacit.PrivateLogisticRegression(epsilon=5.0)
+    result = audit_estimator(estimator, one, n_trials=150, random_state=0)
+    assert not result.violated
+    assert result.pair in ("one row answered both ways", "a row against one elsewhere")
+
+
+def test_a_view_and_a_pair_of_ones_own_can_be_used(tasks):
+    pair = canary_pairs(tasks, task=1)[1]
+    result = audit_estimator(
+        tacit.MeanRegularizedRegressor(epsilon=10.0),
+        tasks,
+        pair=(pair.first, pair.second),
+        view=lambda model: model.billboard_.read(0),
+        n_trials=80,
+        random_state=0,
+    )
+    assert result.pair == "the given pair"
+    assert not result.violated
+
+
+def test_nothing_private_is_nothing_to_audit(tasks):
+    with pytest.raises(InvalidInput, match="claims no privacy"):
+        audit_estimator(tacit.PooledRegressor(), tasks, n_trials=10)
+
+
+def test_single_task_models_tell_the_others_nothing(tasks):
+    result = audit_estimator(tacit.SingleTaskRegressor(), tasks, n_trials=20, random_state=0)
+    assert result.claimed_epsilon == 0
+    assert not result.violated
+    assert result.tightness == 1
+
+
+def test_loud_canaries_reach_the_clip_and_quiet_ones_say_nothing(tasks, labelled_tasks):
+    for data, binary in ((tasks, False), (labelled_tasks, True)):
+        direction = np.eye(4)[1]
+        loud = pulling(12, direction, row_norm=2.0, reach=1e3, binary=binary)
+        silent = quiet(12, direction, row_norm=2.0, binary=binary)
+        kind = tacit.SingleTaskClassifier if binary else tacit.SingleTaskRegressor
+        both = kind().fit(
+            np.concatenate([loud[0], silent[0]]),
+            np.concatenate([loud[1], silent[1]]),
+            tasks=np.repeat([0, 1], 12),
+        )
+        assert np.linalg.norm(both.coef_[0]) > 1
+        assert abs(both.coef_[0] @ direction) == pytest.approx(np.linalg.norm(both.coef_[0]))
+        assert np.linalg.norm(both.coef_[1]) < 1e-6
+        assert len(canary_pairs(data, unit=Unit.ROW)) == 2
+
+
+def test_a_canary_must_be_one_of_the_tasks(tasks):
+    with pytest.raises(InvalidInput, match="task=8"):
+        canary_pairs(tasks, task=8)
+    with pytest.raises(InvalidInput, match="no targets"):
+        canary_pairs(TaskSet.from_arrays(tasks.X, None, tasks.task_of_row))
+
+
+def wide_tasks(n_tasks=120, n_features=60):
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(n_tasks), 4)
+    X = rng.standard_normal((len(task), n_features))
+    return TaskSet.from_arrays(X, rng.standard_normal(len(task)), task)
+
+
+def test_one_run_catches_too_little_noise_and_no_more():
+    tasks = wide_tasks()
+    leaking = audit_in_one_run(Leaking(epsilon=0.5), tasks, confidence=0.99, random_state=0)
+    assert leaking.method == "one-run"
+    assert leaking.violated
+    sound = audit_in_one_run(
+        tacit.MeanRegularizedRegressor(epsilon=0.5), tasks, confidence=0.99, random_state=0
+    )
+    assert not sound.violated
+
+
+def test_hidden_canaries_replace_the_first_tasks_only(tasks):
+    directions = np.eye(4)[:2]
+    hidden = hide(tasks, directions, np.array([True, False]))
+    rest = slice(int(tasks.offsets[2]), None)
+    np.testing.assert_array_equal(hidden.X[rest], tasks.X[rest])
+    assert np.abs(hidden.y[: tasks.offsets[1]]).min() > 100
+    assert not hidden.y[tasks.offsets[1] : tasks.offsets[2]].any()
+
+
+@pytest.mark.parametrize("options", [{"n_canaries": 9}, {"n_guesses": 99}, {"n_canaries": 0}])
+def test_impossible_one_run_audits_are_refused(options, tasks):
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        audit_in_one_run(tacit.MeanRegularizedRegressor(), tasks, **options)

@@ -1,0 +1,151 @@
+"""Replay: with the noise frozen, only what was declared may move."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.audit import canary_pairs, replace_row, replace_task, replay, replay_estimator, search
+from tacit.audit.errata import PrintedNode, SingleReleaseNode, asynchronous_sensitivity, node_data
+from tacit.audit.replay import change_in, declared_sensitivity
+from tacit.errors import InvalidInput
+from tacit.losses import SquaredLoss
+from tacit.privacy.mechanisms import Exact, GammaVector, Gaussian, Laplace, TwoSidedWishart
+from tacit.privacy.unit import Norm
+from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+
+# Every estimator that runs a protocol, in each form that declares another sensitivity. Names that
+# this build of tacit does not have are left out by `available`.
+PRIVATE = [
+    ("MeanRegularizedRegressor", {}),
+    ("MeanRegularizedRegressor", {"clip": 0.5, "n_rounds": 3}),
+    ("MeanRegularizedRegressor", {"delta": 0.0, "clip": 2.0}),
+    ("MeanRegularizedClassifier", {}),
+    ("LowRankRegressor", {}),
+    ("LowRankRegressor", {"n_rounds": 3, "clip": 1.0}),
+    ("LowRankRegressor", {"delta": 0.0}),
+    ("LowRankClassifier", {}),
+    ("GroupSparseRegressor", {}),
+    ("GroupSparseRegressor", {"delta": 0.0, "n_rounds": 2}),
+    ("GroupSparseClassifier", {}),
+    ("LowRankSparseRegressor", {}),
+    ("LowRankSparseClassifier", {}),
+    ("TaskRelationshipRegressor", {}),
+    ("TaskRelationshipRegressor", {"delta": 0.0, "clip": 1.0}),
+    ("TaskRelationshipClassifier", {}),
+    ("AveragedRegressor", {}),
+    ("AveragedClassifier", {}),
+    ("SharedPriorRegressor", {}),
+    ("SharedPriorRegressor", {"delta": 0.0}),
+    ("SharedPriorRegressor", {"clip": 1.0}),
+    ("SharedPriorClassifier", {}),
+]
+
+
+def available(name):
+    return hasattr(importlib.import_module("tacit.estimators"), name)
+
+
+CASES = [
+    pytest.param(name, options, id=f"{name}({', '.join(f'{k}={v}' for k, v in options.items())})")
+    for name, options in PRIVATE
+    if available(name)
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_worst_case_neighbours_stay_within_the_declaration_of(name, options, tasks, labelled_tasks):
+    data = labelled_tasks if name.endswith("Classifier") else tasks
+    estimator = getattr(tacit, name)(epsilon=1.0, **options)
+    results = [replay_estimator(estimator, one.first, one.second) for one in canary_pairs(data)]
+    for result in results:
+        result.check()
+    # The check has teeth: some pair comes near the declared sensitivity.
+    assert max(result.worst for result in results) > 0.6
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_random_neighbours_stay_within_the_declaration_of(name, options, tasks, labelled_tasks):
+    binary = name.endswith("Classifier")
+    data = labelled_tasks if binary else tasks
+    rng = np.random.default_rng(1)
+    n_rows = int(data.counts[3])
+    X = 10.0 ** rng.uniform(-2, 2) * rng.standard_normal((n_rows, data.n_features))
+    y = rng.integers(0, 2, n_rows).astype(float) if binary else 100 * rng.standard_normal(n_rows)
+    neighbour = replace_task(data, 3, X, y)
+    replay_estimator(getattr(tacit, name)(epsilon=1.0, **options), data, neighbour).check()
+
+
+def test_every_estimator_that_runs_a_protocol_is_replayed():
+    estimators = importlib.import_module("tacit.estimators")
+    running = {
+        name
+        for name in estimators.__all__
+        if isinstance(getattr(estimators, name), type)
+        and issubclass(getattr(estimators, name), estimators.PrivateEstimator)
+    }
+    assert running - {"PrivateEstimator"} <= {name for name, _ in PRIVATE}
+
+
+def mean_protocol(tasks):
+    mechanisms = (Gaussian(2.0, 3.0), Gaussian(2.0, 3.0))
+    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=1.0)
+
+
+def test_hill_climbing_finds_pairs_near_but_not_beyond_the_declaration(tasks):
+    result = search(mean_protocol, tasks, n_steps=40)
+    assert not result.violated
+    assert result.worst > 0.95
+
+
+def test_the_printed_asynchronous_noise_is_for_a_sensitivity_hundreds_of_times_too_small():
+    result = asynchronous_sensitivity(sound=False, n_steps=1000)
+    of_q = result.ratios[::2]
+    assert of_q[0] <= 1
+    assert of_q[9] > 3
+    assert of_q[99] > 30
+    assert of_q[999] > 100
+
+
+def test_one_release_a_step_stays_within_its_sensitivity():
+    result = asynchronous_sensitivity(sound=True, n_steps=1000)
+    result.check()
+    assert result.worst <= 1
+
+
+@pytest.mark.parametrize("kind", [PrintedNode, SingleReleaseNode])
+def test_hill_climbing_on_one_row_tells_the_printed_node_from_the_sound_one(kind):
+    result = search(lambda _: kind(10, 20), node_data(20), binary=True, n_steps=30)
+    assert result.violated == (kind is PrintedNode)
+
+
+def test_each_mechanism_is_measured_in_the_norm_it_declares():
+    assert declared_sensitivity(Laplace(2.0, 1.0)) == (Norm.L1, 2.0)
+    assert declared_sensitivity(GammaVector(2.0, 1.0)) == (Norm.L2, 2.0)
+    assert declared_sensitivity(TwoSidedWishart(3.0, 1.0)) == (Norm.TRACE, 3.0)
+    assert declared_sensitivity(Gaussian(4.0, 1.0)) == (Norm.L2, 4.0)
+    with pytest.raises(InvalidInput, match="declares no sensitivity"):
+        declared_sensitivity(Exact())
+    change = np.diag([3.0, -4.0])
+    assert [change_in(norm, change) for norm in (Norm.L1, Norm.TRACE, Norm.L2)] == [7, 7, 5]
+
+
+def test_neighbours_must_differ_in_exactly_one_task_or_row(tasks):
+    with pytest.raises(InvalidInput, match="in 0 tasks"):
+        replay(mean_protocol, tasks, tasks)
+    both = tasks.replace(y=-tasks.y)
+    with pytest.raises(InvalidInput, match="in 8 tasks"):
+        replay(mean_protocol, tasks, both)
+    with pytest.raises(InvalidInput, match="same task names"):
+        replay(mean_protocol, tasks, tasks.take_tasks(np.arange(7)))
+    node = node_data(20)
+    two_rows = replace_row(replace_row(node, 0, node.X[1], 1.0), 2, node.X[0], 0.0)
+    with pytest.raises(InvalidInput, match="exactly one row"):
+        replay(lambda _: SingleReleaseNode(2, 20), node, two_rows)
+
+
+def test_an_estimator_without_a_protocol_is_refused(tasks):
+    changed = canary_pairs(tasks)[0]
+    with pytest.raises(InvalidInput, match="ran 0 and 0 protocols"):
+        replay_estimator(tacit.SingleTaskRegressor(), changed.first, changed.second)
