@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 
-__all__ = ["features", "labels_of_rows", "target", "without_task_column"]
+__all__ = ["features", "labels_of_rows", "take_rows", "target", "without_task_column"]
 
 
 def without_task_column(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -72,6 +72,12 @@ def target(y: Any, n_rows: int) -> AnyArray:
             f"y: has {len(values)} values for {n_rows} rows of X; pass one value per row"
         )
     return np.asarray(values)
+
+
+def take_rows(X: Any, rows: AnyArray) -> Any:
+    """Return some rows of an array or frame, in its own kind."""
+    frame = nw.from_native(X, pass_through=True)
+    return frame[rows].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
 
 
 def labels_of_rows(tasks: Any, n_rows: int) -> Any:
