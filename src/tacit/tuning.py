@@ -93,8 +93,8 @@ def selection_noise(epsilon: float, delta: float, mean: float) -> float:
     return high
 
 
-def _tuned(name: str) -> Any:
-    return available_if(lambda search: hasattr(search.estimator, name))
+def _classifies(search: PrivateSearch) -> bool:
+    return hasattr(search.estimator, "predict_proba")
 
 
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
@@ -184,16 +184,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         """Search, and keep the run that was published."""
         candidates = self._check_parameters()
         X, tasks = _input.without_task_column(X, tasks)
-        rows = np.asarray(X)
-        values = _input.target(y, len(rows))
-        labels = _input.labels_of_rows(tasks, len(rows))
-        task_set = TaskSet.from_arrays(rows, np.arange(len(rows), dtype=float), labels)
+        values = _input.target(y, len(X))
+        labels = _input.labels_of_rows(tasks, len(X))
+        task_set = TaskSet.from_arrays(X, tasks=labels)
         delta = default_delta(task_set.n_tasks) if self.delta == "auto" else float(self.delta)
         if not 0 < delta < 1:
             raise InvalidInput(f"delta={self.delta!r}: a search needs 0 < delta < 1")
-        event = selection_event(
-            selection_noise(self.epsilon, delta, self.mean_runs), self.mean_runs
-        )
+        noise = selection_noise(self.epsilon, delta, self.mean_runs)
+        event = selection_event(noise, self.mean_runs)
         reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
             [event],
             unit=Unit.TASK,
@@ -213,7 +211,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             best: tuple[float, Any, dict[str, Any]] | None = None
             for _ in range(repetitions(self.mean_runs, entropy)):
                 chosen = candidates[entropy.integer(2) % len(candidates)]
-                model, score = self._run(chosen, event, delta, rows, values, parts, entropy)
+                model, score = self._run(chosen, event, delta, X, values, parts, entropy)
                 if best is None or score > best[0]:
                     best = (score, model, chosen)
             if best is None:
@@ -231,7 +229,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         chosen: dict[str, Any],
         event: Any,
         delta: float,
-        rows: Array,
+        X: Any,
         values: AnyArray,
         parts: list[tuple[AnyArray, AnyArray, AnyArray]],
         entropy: Entropy,
@@ -245,11 +243,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             **chosen, epsilon=budget, delta=delta, ledger=None, random_state=seed
         )
         (train, _, train_tasks), (test, test_index, test_tasks) = parts
-        model.fit(rows[train], values[train], tasks=train_tasks)
+        model.fit(_input.take_rows(X, train), values[train], tasks=train_tasks)
         spent = compose(list(model.billboard_.events), delta=delta, accountant="gdp")
         if spent.epsilon > gaussian_epsilon(mu * math.sqrt(1 - self.score_share), delta):
             raise PrivacyLeak(f"{type(model).__name__} spent more than its share of the search")
-        scores = _bounded_scores(model, rows[test], values[test], test_tasks, test_index)
+        scores = _bounded_scores(
+            model, _input.take_rows(X, test), values[test], test_tasks, test_index
+        )
         mechanism = Gaussian(sensitivity=1.0, noise_multiplier=1 / mu_score)
         released = mechanism.release(np.array([scores.sum()]), entropy)
         return model, float(released.value[0]) / max(1, len(model.task_names_))
@@ -293,7 +293,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X, tasks=tasks)
 
-    @_tuned("predict_proba")
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, *, tasks: Any = None) -> Array:
         """Return class probabilities of the published run's models."""
         check_is_fitted(self, "best_estimator_")
@@ -306,7 +306,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
 
 
 def _bounded_scores(
-    model: Any, rows: Array, values: AnyArray, names: AnyArray, index: AnyArray
+    model: Any, rows: Any, values: AnyArray, names: AnyArray, index: AnyArray
 ) -> Array:
     """Return one score in [0, 1] a task: accuracy, or R² against the task's own mean.
 
