@@ -60,6 +60,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     split : {"importance", "random"}, default "importance"
         Groups of neighbours in importance, or groups drawn at random.
     n_groups : int, default 5
+        K, or the number of features if that is smaller.
     split_seed : int, default 0
         Public seed of ``split="random"``; source and target must use the same.
     unknown_task : "error"
@@ -142,14 +143,14 @@ class FeatureSplitTransferClassifier(TransferEstimator):
             order = np.random.default_rng(self.split_seed).permutation(n_features)
         else:
             order = np.argsort(-importance, kind="stable")
-        groups, shares = equal_groups(importance, int(self.n_groups), order)
+        groups, shares = equal_groups(importance, min(int(self.n_groups), n_features), order)
         return Design(groups, shares, float(self.row_norm), self.rows, self._constant)
 
-    def _check_size(self, n_rows: int, name: Any) -> None:
-        least = max(2, int(self.n_groups))
+    def _check_size(self, n_rows: int, n_groups: int, name: Any) -> None:
+        least = max(2, n_groups)
         if n_rows < least:
             raise InvalidInput(
-                f"X: target {name!r} has {n_rows} rows for {self.n_groups} groups; use at least "
+                f"X: target {name!r} has {n_rows} rows for {n_groups} groups; use at least "
                 f"{least} rows, fewer groups, or TransferClassifier"
             )
 

@@ -39,11 +39,13 @@ class SourceRequest:
 
 
 def _request(source: Any, source_task: Any, tasks: Any) -> SourceRequest:
-    if (source is None) == (source_task is None):
+    if source is not None and source_task is not None:
         raise InvalidInput(
-            "source, source_task: pass exactly one of source=package (or a list of packages, from "
-            "fit_source) and source_task=label (or a list of labels, with tasks=…)"
+            "source, source_task: pass one of source=package (or a list of packages, from "
+            "fit_source) and source_task=label (or a list of labels, with tasks=…), not both"
         )
+    if source is None and source_task is None:
+        return SourceRequest()
     if source_task is not None:
         if tasks is None:
             raise InvalidInput(f"source_task={source_task!r}: needs tasks= with one label per row")
@@ -140,6 +142,8 @@ class TransferEstimator(RowPrivateClassifier):
             Every task gets a model of its own.
         source_task : label or list of labels, optional
             In place of ``source``: these tasks are the sources, all others are targets.
+
+        Without any source the target learns from its own rows alone.
         """
         before = dict(vars(self))
         try:
@@ -179,7 +183,7 @@ class TransferEstimator(RowPrivateClassifier):
             package.check_fits(design, tasks.feature_names)
         spans = [slice(int(tasks.offsets[i]), int(tasks.offsets[i + 1])) for i in chosen]
         for i, span in zip(chosen, spans, strict=True):
-            self._check_size(span.stop - span.start, tasks.names[i])
+            self._check_size(span.stop - span.start, design.n_groups, tasks.names[i])
         n_rows = sum(span.stop - span.start for span in spans)
         budget, alpha = self._budget(n_rows), self._strength
         sizes: list[int] = []
@@ -213,7 +217,7 @@ class TransferEstimator(RowPrivateClassifier):
             },
         )
 
-    def _check_size(self, n_rows: int, name: Any) -> None:
+    def _check_size(self, n_rows: int, n_groups: int, name: Any) -> None:
         """Refuse a target that is too small for the method."""
 
     def _sources_within(self, tasks: TaskSet, targets: Array) -> tuple[list[int], Packages]:
@@ -230,7 +234,9 @@ class TransferEstimator(RowPrivateClassifier):
             packages.append(self._package(tasks.X[span], targets[span], tasks.feature_names))
         return chosen, tuple(packages)
 
-    def _centres(self, learner: Learner, packages: Packages) -> list[Array]:
+    def _centres(self, learner: Learner, packages: Packages) -> list[Array] | None:
+        if not packages:
+            return None
         shrinkage = [
             trust(own) if isinstance(self.eta, str) else 1.0 - float(self.eta)
             for own in learner.uncertainties
