@@ -1,0 +1,212 @@
+"""The sections on results: errors by task, and a party's own model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tacit._types import AnyArray, Array
+from tacit.report.charts import Axis, axis_lane, bar, dots, histogram, legend
+from tacit.report.evaluation import Evaluation
+from tacit.report.facts import Facts
+from tacit.report.markup import Markup, join, number, percent, plural, shortened, tag
+from tacit.report.tables import Cell, table
+
+__all__ = ["compared", "learned_section", "own_section", "weights_table"]
+
+Section = tuple[str, str, Markup]
+
+_MOST_ROWS = 200  # a longer table is cut to its two ends
+_END_ROWS = 15
+_MOST_FEATURES = 20
+
+
+def compared(facts: Facts) -> str | None:
+    """Return the comparison with the first baseline in one sentence, None without one."""
+    evaluation = facts.evaluation
+    if evaluation is None or evaluation.gain is None:
+        return None
+    name = evaluation.methods[1]
+    mine, other = (float(value) for value in evaluation.total[:2])
+    if other > 0:
+        change = (other - mine) / other
+        how = f"{percent(abs(change))} {'less' if change >= 0 else 'more'} error than {name}"
+        if abs(change) < 0.005:
+            how = f"as much error as {name}"
+    else:
+        how = f"{'as little' if mine == 0 else 'more'} error than {name}"
+    text = f"This model makes {how}"
+    n_tasks = len(evaluation.names)
+    if n_tasks > 1:
+        better = int((evaluation.gain > 0).sum())
+        return f"{text}, and is better for {better} of {n_tasks} tasks."
+    return f"{text}."
+
+
+def _shown(evaluation: Evaluation, value: float) -> str:
+    return f"{100 * value:.1f} %" if evaluation.classification else number(value)
+
+
+def learned_section(facts: Facts) -> Section | None:
+    """Return errors by task, if rows to evaluate on were given."""
+    evaluation = facts.evaluation
+    if evaluation is None:
+        return None
+    parts = [_intro(evaluation), _totals(evaluation)]
+    if evaluation.refused:
+        left_out = ", ".join(evaluation.refused)
+        parts.append(
+            tag(
+                "p",
+                f"Left out: {left_out}. Fitted on other parties’ rows without protection, so its "
+                "answers are not for one party to see.",
+                class_="note",
+            )
+        )
+    if len(evaluation.names) > 1:
+        parts += _by_task(evaluation)
+    return "learned", "What was learned, and for whom", join(parts)
+
+
+def _intro(evaluation: Evaluation) -> Markup:
+    total = int(np.sum(evaluation.n_rows))
+    what = (
+        "Share of wrong answers"
+        if evaluation.classification
+        else "Root mean squared error, in the target’s units,"
+    )
+    tasks = len(evaluation.names)
+    where = f" of {plural(tasks, 'task')}" if tasks > 1 else ""
+    return tag("p", f"{what} on {plural(total, 'row')}{where}; less is better.")
+
+
+def _totals(evaluation: Evaluation) -> Markup:
+    axis = Axis(0.0, float(evaluation.total.max()) or 1.0)
+    rows = [
+        (
+            name,
+            Cell(bar(axis, value), class_="lane"),
+            Cell.of(value, _shown(evaluation, value)),
+            Cell(protected, class_="quiet"),
+        )
+        for name, value, protected in zip(
+            evaluation.methods, evaluation.total, evaluation.protected, strict=True
+        )
+    ]
+    columns = [("Method", "text"), ("", "lane"), ("Error", "num"), ("Protection", "text")]
+    return table("Error over all rows", columns, rows, label="error over all rows")
+
+
+def _by_task(evaluation: Evaluation) -> list[Markup]:
+    gain = evaluation.gain
+    key = evaluation.errors[0] if gain is None else -gain
+    order = np.argsort(key, kind="stable")
+    parts = []
+    cut = len(order) > _MOST_ROWS
+    if cut:
+        parts.append(_distribution(evaluation))
+        order = np.concatenate([order[:_END_ROWS], order[-_END_ROWS:]])
+    parts.append(legend(evaluation.methods))
+    parts.append(_task_table(evaluation, order, cut=cut))
+    return parts
+
+
+def _distribution(evaluation: Evaluation) -> Markup:
+    gain = evaluation.gain
+    scale = 100.0 if evaluation.classification else 1.0
+    unit = " (percentage points)" if evaluation.classification else ""
+    if gain is None:
+        values, label = evaluation.errors[0], f"error of a task{unit}"
+    else:
+        values, label = gain, f"less error than {evaluation.methods[1]}{unit}"
+    title = f"How {plural(len(values), 'task')} fare"
+    chart = histogram(scale * values, title=title, label=label)
+    caption = tag("figcaption", f"{title}: the number of tasks by {label}.")
+    return tag("figure", chart, caption)
+
+
+def _task_table(evaluation: Evaluation, order: AnyArray, *, cut: bool) -> Markup:
+    errors = evaluation.errors[:, order]
+    axis = Axis.of(errors)
+    gain = evaluation.gain
+    columns = [("Task", "text"), (axis_lane(axis), "lane")]
+    columns += [(name, "num") for name in evaluation.methods]
+    if gain is not None:
+        columns.append((f"Less than {evaluation.methods[1]}", "num"))
+    columns.append(("Rows", "num"))
+    rows = [_task_row(evaluation, axis, int(task)) for task in order]
+    by = "error" if gain is None else f"gain over {evaluation.methods[1]}"
+    caption = f"Error by task, sorted by {by}"
+    if cut:
+        caption = (
+            f"The {_END_ROWS} tasks with the best {by} and the {_END_ROWS} with the worst, of "
+            f"{plural(len(evaluation.names), 'task')}"
+        )
+    return table(
+        caption, columns, rows, label="tasks", sortable=True, filterable=len(order) > _END_ROWS
+    )
+
+
+def _task_row(evaluation: Evaluation, axis: Axis, task: int) -> Sequence[object]:
+    errors = [float(value) for value in evaluation.errors[:, task]]
+    name = evaluation.names[task]
+    cells = [
+        Cell(tag("span", shortened(name, 40), title=str(name) if len(str(name)) > 40 else None)),
+        Cell(dots(axis, errors), class_="lane"),
+        *(Cell.of(value, _shown(evaluation, value)) for value in errors),
+    ]
+    if evaluation.gain is not None:
+        gain = float(evaluation.gain[task])
+        text = _shown(evaluation, gain)
+        cells.append(Cell.of(gain, f"+{text}" if gain > 0 else text, "good" if gain > 0 else "bad"))
+    cells.append(Cell.of(int(evaluation.n_rows[task])))
+    return cells
+
+
+def own_section(facts: Facts) -> Section | None:
+    """Return the party's own model beside what was released of all."""
+    if facts.party is None or facts.own_coef is None:
+        return None
+    intro = tag(
+        "p",
+        "Weights of the features in this party’s own model, largest first. They were computed at "
+        "home from its own rows and the releases, and are private to it.",
+    )
+    intercept = "" if facts.own_intercept is None else ", ".join(map(number, facts.own_intercept))
+    return (
+        "own",
+        "Your own model",
+        join(
+            [
+                intro,
+                weights_table(facts, facts.own_coef, "Weights of your model"),
+                tag("p", f"Intercept: {intercept}.", class_="note"),
+            ]
+        ),
+    )
+
+
+def weights_table(facts: Facts, coef: Array, caption: str, names: Sequence[str] = ()) -> Markup:
+    """Return signed bars by feature for one or several weight vectors ``coef`` (k, d)."""
+    size = np.sqrt((coef**2).sum(axis=0))
+    order = np.argsort(-size, kind="stable")[:_MOST_FEATURES]
+    extent = float(np.abs(coef[:, order]).max(initial=0.0)) or 1.0
+    axis = Axis(-extent, extent)
+    heads = list(names) or [f"class {label}" if label else "Weight" for label in facts.outputs]
+    shown = min(len(coef), 4)
+    columns = [("Feature", "text")]
+    for head in heads[:shown]:
+        columns += [("", "lane"), (head, "num")]
+    rows = []
+    for feature in order:
+        cells = [Cell(shortened(facts.feature_names[feature], 40))]
+        for vector in coef[:shown]:
+            value = float(vector[feature])
+            cells += [Cell(bar(axis, value), class_="lane"), Cell.of(value)]
+        rows.append(cells)
+    if len(order) < coef.shape[1]:
+        caption += f" (the {len(order)} largest of {coef.shape[1]} features)"
+    if shown < len(coef):
+        caption += f" (the first {shown} of {len(coef)} classes)"
+    return table(caption, columns, rows, label=caption.split(" (")[0].lower(), sortable=True)
