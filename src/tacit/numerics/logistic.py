@@ -48,6 +48,8 @@ class LogisticPath:
         Approximate leave-one-out log-odds of every row, in stored order.
     loo_errors : ndarray of shape (a, m)
         Mean logistic loss of those, by task.
+    log_evidence : ndarray of shape (a, m)
+        Laplace approximation to the log-probability of a task's labels under the prior.
     """
 
     alphas: Array
@@ -55,6 +57,7 @@ class LogisticPath:
     intercept: Array
     loo_predictions: Array
     loo_errors: Array
+    log_evidence: Array
 
 
 def logistic_paths(
@@ -100,6 +103,7 @@ def logistic_paths(
     m, a = problem.table.shape
     coef, offset = np.empty((a, m, tasks.X.shape[1])), np.zeros((a, m))
     left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
+    evidence = np.empty((a, m))
 
     def fill(bucket: Bucket) -> None:
         reduced = problem.reduced(bucket)
@@ -110,10 +114,11 @@ def logistic_paths(
             z = _approximate_leave_one_out(stack, u)
             loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
             errors[k, bucket.tasks] = loss / bucket.counts
+            evidence[k, bucket.tasks] = _laplace_evidence(stack, u)
             bucket.scatter(z, left_out[k])
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
-    return LogisticPath(problem.table, coef, offset, left_out, errors)
+    return LogisticPath(problem.table, coef, offset, left_out, errors, evidence)
 
 
 def logistic_kfold(
@@ -242,6 +247,17 @@ def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     slope = _LOSS.derivative(z, stack.labels)
     # The leverage of a row times its curvature is below one; rounding must not cross it.
     return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
+
+
+def _laplace_evidence(stack: LogisticStack, u: Array) -> Array:
+    """Return log ∫ likelihood × prior, (b,), the integrand replaced by a Gaussian at its peak.
+
+    An unpenalised intercept has a flat prior; its constant is the same for all priors compared.
+    """
+    z = stack.predictions(u)
+    volume = np.linalg.slogdet(stack.hessian(z))[1]
+    prior = np.log(np.where(stack.penalty > 0, stack.penalty, 1.0)).sum(axis=1)
+    return 0.5 * (prior - volume) - stack.value(z, u)
 
 
 def _stratified_folds(

@@ -17,6 +17,7 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.local_fit import LocalFit, local_fit, relative_strengths
+from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
 
@@ -24,6 +25,11 @@ __all__ = ["CandidatePrior", "averaged_fit"]
 
 # Far beyond the strengths of a task on its own: a good prior mean may deserve to be kept as it is.
 _STRENGTHS = np.logspace(-4, 5, 19)
+# Strengths of a logistic fit, as multiples of the one under which a row's log-odds have this
+# standard deviation. Wider priors are left out: where a task's labels are separable Laplace's
+# approximation flatters them, as their peak runs away and its curvature vanishes.
+_LARGEST_LOG_ODDS = 5.0
+_LOGISTIC_STRENGTHS = np.logspace(0, 6, 10)
 _BATCH_ROWS = 400_000
 _LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
 
@@ -66,38 +72,55 @@ def averaged_fit(
 
     Notes
     -----
-    Squared loss: the weight of a candidate is its evidence, the probability density it gives to
-    the task's targets, N(Xμ, σ²(I + X C Xᵀ/α)), with σ² profiled out, the intercept integrated out
-    and the strengths α averaged. Logistic loss: the tempered leave-one-out likelihood of
-    `leave_one_out_weights`.
+    The weight of a candidate is its evidence, the probability it gives to the task's targets,
+    averaged over the strengths α: for the squared loss the density N(Xμ, σ²(I + X C Xᵀ/α)) with
+    σ² profiled and the intercept integrated out, for the logistic loss its Laplace approximation.
 
     Guarantee: row i of the result depends on task i's rows and on the candidates only.
     """
     if not candidates:
         return own or local_fit(tasks, loss, intercept=intercept)
-    if loss.name != "squared":
-        return local_fit(
-            tasks, loss, intercept=intercept, priors=[{}, *(_keywords(c) for c in candidates)]
-        )
     own = own or local_fit(tasks, loss, intercept=intercept)
     coef, offset = np.empty_like(own.coef), np.empty_like(own.intercept)
     first = 0
     for batch in tasks.batches(_BATCH_ROWS):
         part = slice(first, first + batch.n_tasks)
-        coef[part], offset[part] = _averaged_ridge(batch, candidates, own.coef[part], intercept)
+        fit = LocalFit(own.coef[part], own.intercept[part])
+        averaged = _averaged_ridge if loss.name == "squared" else _averaged_logistic
+        coef[part], offset[part] = averaged(batch, candidates, fit, intercept)
         first += batch.n_tasks
     return LocalFit(coef, offset)
 
 
-def _keywords(candidate: CandidatePrior) -> dict[str, Array]:
-    found = {}
-    if candidate.mean is not None:
-        found["prior_mean"] = candidate.mean
-    if candidate.covariance is not None:
+def _averaged_logistic(
+    tasks: TaskSet, candidates: Sequence[CandidatePrior], own: LocalFit, intercept: bool
+) -> tuple[Array, Array]:
+    """Return models (m, d) and intercepts (m,)."""
+    # tr(XᵀX)/(n α) is the prior variance of a row's log-odds.
+    widest = tasks.n_features / (_LARGEST_LOG_ODDS**2 * tasks.counts)
+    unit = relative_strengths(tasks, np.ones(1), intercept=intercept)
+    alphas = unit * widest[:, None] * _LOGISTIC_STRENGTHS
+    coefs, offsets, scores = [], [], []
+    for number, candidate in enumerate([CandidatePrior(), *candidates]):
         root = candidate.root
-        assert root is not None
-        found["prior_covariance"] = root @ root.T
-    return found
+        path = logistic_paths(
+            tasks,
+            alphas,
+            prior_mean=candidate.mean,
+            prior_covariance=None if root is None else root @ root.T,
+            intercept=intercept,
+        )
+        score = logsumexp(path.log_evidence, axis=0)
+        weights = np.exp(path.log_evidence - score)
+        coefs.append(np.einsum("am,amd->md", weights, path.coef) if number else own.coef)
+        offsets.append(np.einsum("am,am->m", weights, path.intercept) if number else own.intercept)
+        scores.append(score)
+    log_weights = np.array(scores)
+    weights = np.exp(log_weights - logsumexp(log_weights, axis=0))
+    return (
+        np.einsum("fm,fmd->md", weights, np.array(coefs)),
+        np.einsum("fm,fm->m", weights, np.array(offsets)),
+    )
 
 
 def _by_covariance(
@@ -119,12 +142,12 @@ def _by_covariance(
 
 
 def _averaged_ridge(
-    tasks: TaskSet, candidates: Sequence[CandidatePrior], own: Array, intercept: bool
+    tasks: TaskSet, candidates: Sequence[CandidatePrior], own: LocalFit, intercept: bool
 ) -> tuple[Array, Array]:
-    """Return models (m, d) and intercepts (m,); ``own`` are the models of the first candidate."""
+    """Return models (m, d) and intercepts (m,)."""
     groups = _by_covariance(candidates)
     alphas = relative_strengths(tasks, _STRENGTHS, intercept=intercept)
-    coef, offset = np.empty_like(own), np.empty(tasks.n_tasks)
+    coef, offset = np.empty_like(own.coef), np.empty(tasks.n_tasks)
     targets = np.asarray(tasks.y, dtype=np.float64)
 
     def fill(bucket: Bucket) -> None:
@@ -146,7 +169,7 @@ def _averaged_ridge(
             models.append(centres + (moved if root is None else moved @ root.T))
             scores.append(score)
         fits = np.concatenate(models, axis=1)
-        fits[:, 0] = own[bucket.tasks]
+        fits[:, 0] = own.coef[bucket.tasks]
         score = np.concatenate(scores, axis=1)
         weights = np.exp(score - logsumexp(score, axis=1, keepdims=True))
         coef[bucket.tasks] = np.einsum("bf,bfd->bd", weights, fits)
@@ -173,10 +196,7 @@ def _evidence_path(
     projected = seen.transpose(0, 2, 1) @ vectors  # (b, t, j)
     inverse = 1 / (values[:, None, :] + alphas[:, :, None])  # (b, a, j)
     explained = np.einsum("btj,baj->bta", projected**2, inverse)
-    if dual:
-        unexplained = explained * alphas[:, None, :]
-    else:
-        unexplained = energy[:, :, None] - explained
+    unexplained = explained * alphas[:, None, :] if dual else energy[:, :, None] - explained
     unexplained = np.maximum(unexplained, _LEAST_ENERGY * energy[:, :, None])
     volume = np.log1p(values[:, None, :] / alphas[:, :, None]).sum(axis=2)
     score = -0.5 * (degrees[:, None, None] * np.log(unexplained) + volume[:, None, :])

@@ -220,9 +220,6 @@ def candidates(state: SharedPriorState, output: int) -> list[CandidatePrior]:
 
 def _level(up: float | None, down: float | None, counts_up: Array, counts_down: Array) -> float:
     """Return the released intercept: the sign with more votes, zero if neither stands out."""
-    if up is None and down is None:
-        return 0.0
-    if down is None or (up is not None and counts_up.max() >= counts_down.max()):
-        assert up is not None
+    if up is not None and (down is None or counts_up.max() >= counts_down.max()):
         return up
-    return -down
+    return 0.0 if down is None else -down
