@@ -34,9 +34,15 @@ _OWN_PATH = (0.6, 0.2, 0.07)
 _INTERCEPT_RIDGE = 1e-3
 
 
+def _twice(ready: Prepared) -> Objective:
+    """Return the objective of (P, Q[, intercept]): every row's features stand there twice."""
+    tasks, d = ready.objective.tasks, ready.n_features
+    return Objective(tasks.replace(X=np.hstack([tasks.X[:, :d], tasks.X])), ready.objective.loss)
+
+
 def _solve(
     ready: Prepared,
-    loss: Loss,
+    twice: Objective,
     pattern: str,
     own: str,
     strengths: tuple[float, float],
@@ -45,14 +51,13 @@ def _solve(
     tolerance: float,
 ) -> Array:
     """Return W = P + Q (with the intercept column last, if there is one) of prepared rows."""
-    d, X = ready.n_features, ready.tasks.X
-    twice = ready.tasks.replace(X=np.hstack([X[:, :d], X]))
+    d = ready.n_features
     parts: list[tuple[Penalty, int]] = [(shared_penalty(pattern, strengths[0]), d)]
     parts.append((SPARSE_PENALTIES[own](strengths[1]), d))  # type: ignore[call-arg]
     if ready.appended:
         parts.append((Ridge(_INTERCEPT_RIDGE), 1))
     W = proximal_gradient(
-        Objective(twice, loss),
+        twice,
         SplitPenalty(tuple(parts)),
         max_rounds=max_rounds,
         tolerance=tolerance,
@@ -60,9 +65,9 @@ def _solve(
     return np.hstack([W[:, :d] + W[:, d : 2 * d], W[:, 2 * d :]])
 
 
-def _largest_own(ready: Prepared, loss: Loss) -> float:
+def _largest_own(ready: Prepared) -> float:
     """Return the ℓ1 strength above which Q stays zero at W = 0."""
-    objective = Objective(ready.tasks, loss)
+    objective = ready.objective
     gradient = objective.gradient(np.zeros(objective.shape))[:, : ready.n_features]
     return max(float(np.abs(gradient).max(initial=0.0)), 1e-12)
 
@@ -72,15 +77,16 @@ def choose_decomposed_strengths(
 ) -> tuple[float, float]:
     """Return (λ₁, λ₂) with the least cross-validated loss; λ₂ may be so large that Q = 0."""
     first = choose_strength(tasks, loss, pattern, fit_intercept=fit_intercept)
-    largest = _largest_own(prepare(tasks, loss, fit_intercept=fit_intercept), loss)
+    largest = _largest_own(prepare(tasks, loss, fit_intercept=fit_intercept))
     candidates = [(first, 1e6 * largest)] + [
         (factor * first, share * largest) for factor in _SHARED_FACTORS for share in _OWN_PATH
     ]
     errors = np.zeros(len(candidates))
     for train, held in validation_folds(tasks, n_folds=3):
         ready = prepare(train, loss, fit_intercept=fit_intercept)
+        twice = _twice(ready)
         for number, pair in enumerate(candidates):
-            W = _solve(ready, loss, pattern, own, pair, max_rounds=100, tolerance=1e-3)
+            W = _solve(ready, twice, pattern, own, pair, max_rounds=60, tolerance=2e-3)
             errors[number] += held_out_error(ready.restored(W, pair[0]), train, held, loss)
     return candidates[int(np.argmin(errors))]
 
@@ -96,5 +102,5 @@ def fit_decomposed(
 ) -> StructuredFit:
     """Return the models P + Q."""
     ready = prepare(tasks, loss, fit_intercept=fit_intercept)
-    W = _solve(ready, loss, pattern, own, strengths, max_rounds=500, tolerance=1e-4)
+    W = _solve(ready, _twice(ready), pattern, own, strengths, max_rounds=500, tolerance=1e-4)
     return ready.restored(W, strengths[0])

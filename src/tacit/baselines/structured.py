@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _INTERCEPT_RIDGE = 1e-3  # keeps the intercept of a task with one class finite
-_PATH = np.logspace(0, -3.5, 15)
+_PATH = np.logspace(-0.25, -3.5, 14)
 _PATIENCE = 3
 
 
@@ -55,7 +55,7 @@ class Prepared:
     For the squared loss targets are centred too; for others a last column of ones is appended.
     """
 
-    tasks: TaskSet
+    objective: Objective
     x_mean: Array  # (m, d)
     spread: Array  # (d,)
     level: Array  # (m,) mean of the targets
@@ -89,7 +89,8 @@ def prepare(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> Prepared:
     spread = np.where(spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300), spread, 1.0)
     ready = tasks.replace(X=X / spread, y=y)
     appended = fit_intercept and loss.name != "squared"
-    return Prepared(ready.with_intercept() if appended else ready, x_mean, spread, level, appended)
+    ready = ready.with_intercept() if appended else ready
+    return Prepared(Objective(ready, loss), x_mean, spread, level, appended)
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,9 @@ def shared_penalty(pattern: str, strength: float) -> Penalty:
     return Nuclear(strength) if pattern == "low-rank" else FeatureGroup(strength)
 
 
-def largest_strength(ready: Prepared, loss: Loss, pattern: str) -> float:
+def largest_strength(ready: Prepared, pattern: str) -> float:
     """Return the least strength that makes all models zero: the dual norm of the gradient there."""
-    objective = Objective(ready.tasks, loss)
-    gradient = objective.gradient(np.zeros(objective.shape))[:, : ready.n_features]
+    gradient = ready.objective.gradient(np.zeros(ready.objective.shape))[:, : ready.n_features]
     if pattern == "low-rank":
         return max(float(np.linalg.norm(gradient, 2)), 1e-12)
     return max(float(np.linalg.norm(gradient, axis=0).max(initial=0.0)), 1e-12)
@@ -135,7 +135,6 @@ def largest_strength(ready: Prepared, loss: Loss, pattern: str) -> float:
 
 def solve_structured(
     ready: Prepared,
-    loss: Loss,
     pattern: str,
     strength: float,
     *,
@@ -146,7 +145,7 @@ def solve_structured(
     """Return the models (m, d or d + 1) of prepared rows."""
     penalty = OnFeatures(shared_penalty(pattern, strength), ready.n_features)
     return proximal_gradient(
-        Objective(ready.tasks, loss),
+        ready.objective,
         penalty,
         start=start,
         max_rounds=max_rounds,
@@ -177,7 +176,7 @@ def choose_strength(tasks: TaskSet, loss: Loss, pattern: str, *, fit_intercept: 
     strengths in a row without improvement.
     """
     full = prepare(tasks, loss, fit_intercept=fit_intercept)
-    strengths = largest_strength(full, loss, pattern) * _PATH
+    strengths = largest_strength(full, pattern) * _PATH
     folds = [
         (train, held, prepare(train, loss, fit_intercept=fit_intercept))
         for train, held in validation_folds(tasks)
@@ -198,12 +197,11 @@ def _path_errors(
         for fold, (train, held, ready) in enumerate(folds):
             W = solve_structured(
                 ready,
-                loss,
                 pattern,
                 float(strengths[number]),
                 start=starts[fold],
-                max_rounds=150,
-                tolerance=1e-3,
+                max_rounds=100,
+                tolerance=2e-3,
             )
             starts[fold] = W
             fit = ready.restored(W, float(strengths[number]))

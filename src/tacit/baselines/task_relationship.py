@@ -26,13 +26,12 @@ from tacit.baselines.structured import (
 )
 from tacit.losses import Loss
 from tacit.numerics.descent import proximal_gradient
-from tacit.numerics.objective import Objective
 from tacit.tasks import TaskSet
 
 __all__ = ["RelationshipPenalty", "choose_relationship_strength", "fit_relationships"]
 
 _IDENTITY_SHARE = 1e-2
-_OUTER_ROUNDS = 8
+_OUTER_ROUNDS = 6
 _STRENGTHS = np.logspace(1, -4, 11)
 
 
@@ -76,15 +75,13 @@ class RelationshipPenalty:
         return np.asarray(outside * W + self.vectors @ (factors[:, None] * inside), dtype=W.dtype)
 
 
-def _solve(
-    ready: Prepared, loss: Loss, strength: float, *, start: Array | None, rounds: int
-) -> Array:
-    objective = Objective(ready.tasks, loss)
+def _solve(ready: Prepared, strength: float, *, start: Array | None, rounds: int) -> Array:
+    objective = ready.objective
     W = start
     d = ready.n_features
     for turn in range(_OUTER_ROUNDS):
         if turn == 0 and W is None:
-            penalty = RelationshipPenalty.unrelated(strength, ready.tasks.n_tasks)
+            penalty = RelationshipPenalty.unrelated(strength, objective.shape[0])
         else:
             penalty = RelationshipPenalty.of_models(strength, np.asarray(W)[:, :d])
         W = proximal_gradient(
@@ -99,16 +96,16 @@ def choose_relationship_strength(tasks: TaskSet, loss: Loss, *, fit_intercept: b
     Strengths are relative to the mean curvature of the tasks' losses.
     """
     full = prepare(tasks, loss, fit_intercept=fit_intercept)
-    scale = float(Objective(full.tasks, loss).curvature().mean()) or 1.0
+    scale = float(full.objective.curvature().mean()) or 1.0
     strengths = scale * _STRENGTHS
     errors = np.zeros(len(strengths))
     folds = 0
-    for train, held in validation_folds(tasks):
+    for train, held in validation_folds(tasks, n_folds=3):
         folds += 1
         ready = prepare(train, loss, fit_intercept=fit_intercept)
         W = None
         for number, strength in enumerate(strengths):
-            W = _solve(ready, loss, float(strength), start=W, rounds=20)
+            W = _solve(ready, float(strength), start=W, rounds=10)
             errors[number] += held_out_error(ready.restored(W, 0.0), train, held, loss)
     return float(strengths[int(np.argmin(errors)) if folds else len(strengths) // 2])
 
@@ -118,6 +115,6 @@ def fit_relationships(
 ) -> tuple[StructuredFit, Array]:
     """Return the models and an (m, r) factor F of the task covariance, Ω ≈ F Fᵀ."""
     ready = prepare(tasks, loss, fit_intercept=fit_intercept)
-    W = _solve(ready, loss, strength, start=None, rounds=60)
+    W = _solve(ready, strength, start=None, rounds=60)
     penalty = RelationshipPenalty.of_models(strength, W[:, : ready.n_features])
     return ready.restored(W, strength), penalty.vectors * np.sqrt(penalty.values)

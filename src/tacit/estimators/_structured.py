@@ -19,6 +19,8 @@ from tacit.baselines.structured import (
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
 from tacit.estimators._private import PrivateEstimator, default_delta, open_ledger
+from tacit.losses import Loss
+from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import geometric, power, scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Mechanism
@@ -35,7 +37,7 @@ from tacit.protocols.proximal_protected import ProximalProtocol
 from tacit.protocols.row_protection import RowProtection, row_mechanism
 from tacit.tasks import TaskSet
 
-__all__ = ["StructuredEstimator", "coded"]
+__all__ = ["StructuredEstimator", "alone", "coded"]
 
 PUBLISHED = "wishart-published"
 _STRENGTH = {"optimal": 0.02, "soft-threshold": 0.1}
@@ -47,6 +49,12 @@ def coded(tasks: TaskSet, targets: Array) -> TaskSet:
     if targets.shape[1] == 1:
         return tasks
     return tasks.replace(y=np.argmax(targets, axis=1).astype(np.float64))
+
+
+def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
+    """Return the single-task fit: one task by itself has nothing to share."""
+    fit = local_fit(tasks, loss, intercept=fit_intercept)
+    return StructuredFit(fit.coef, fit.intercept, 0.0)
 
 
 class StructuredEstimator(PrivateEstimator):
@@ -296,7 +304,12 @@ class StructuredEstimator(PrivateEstimator):
         )
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
-        fits = [self._open_fit(output) for output in outputs(tasks, targets)]
+        fits = [
+            alone(output, self._loss, fit_intercept=self.fit_intercept)
+            if tasks.n_tasks == 1 and self.alpha == "auto"
+            else self._open_fit(output)
+            for output in outputs(tasks, targets)
+        ]
         return Learned(
             coef=np.stack([fit.coef for fit in fits], axis=1),
             intercept=np.stack([fit.intercept for fit in fits], axis=1),
@@ -311,7 +324,7 @@ class StructuredEstimator(PrivateEstimator):
             else float(self.alpha)
         )
         ready = prepare(tasks, self._loss, fit_intercept=self.fit_intercept)
-        W = solve_structured(ready, self._loss, self._pattern, strength)
+        W = solve_structured(ready, self._pattern, strength)
         return ready.restored(W, strength)
 
 

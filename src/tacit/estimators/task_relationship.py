@@ -9,11 +9,12 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
+from tacit.baselines.structured import StructuredFit
 from tacit.baselines.task_relationship import choose_relationship_strength, fit_relationships
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator
-from tacit.estimators._structured import coded
+from tacit.estimators._structured import alone, coded
 from tacit.privacy.accounting import scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
@@ -102,6 +103,12 @@ class _TaskRelationship(PrivateEstimator):
         return GammaVector(sensitivity, budget, local=True)
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
+        if tasks.n_tasks == 1 and self.alpha == "auto":
+            fits = [
+                alone(output, self._loss, fit_intercept=self.fit_intercept)
+                for output in outputs(tasks, targets)
+            ]
+            return self._stacked(fits, [np.ones((1, 1))] * len(fits))
         fits, factors = [], []
         for output in outputs(tasks, targets):
             strength = (
@@ -114,10 +121,14 @@ class _TaskRelationship(PrivateEstimator):
             )
             fits.append(fit)
             factors.append(factor)
+        return self._stacked(fits, factors)
+
+    @staticmethod
+    def _stacked(fits: list[StructuredFit], factors: list[Array]) -> Learned:
         return Learned(
             coef=np.stack([fit.coef for fit in fits], axis=1),
             intercept=np.stack([fit.intercept for fit in fits], axis=1),
-            statement=Statement.non_private(n_units=tasks.n_tasks),
+            statement=Statement.non_private(n_units=len(factors[0])),
             extra={
                 "alpha_": np.array([fit.strength for fit in fits]),
                 "task_embedding_": np.concatenate(factors, axis=1),

@@ -31,11 +31,11 @@ from tacit.tasks import TaskSet
 __all__ = ["DecomposedProtocol", "SplitPenalty"]
 
 _FLOOR_SHARE = 0.02
-_SHARED_STRENGTHS = (1.0, 0.1, 0.01, 0.001)
+_SHARED_STRENGTHS = (0.3, 0.03, 0.003)
 _OWN_STRENGTHS = (1e6, 0.1, 0.03)  # the first keeps q at zero
 _INTERCEPT_RIDGE = 1e-4
 _FOLDS = 3
-_ROUNDS = 80
+_ROUNDS = 40
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Home:
     all of it is local.
     """
 
-    tasks: TaskSet
+    objective: Objective
     root: Array
     x_mean: Array
     x_scale: Array
@@ -104,9 +104,9 @@ class _Home:
         appended = fit_intercept and not squared
         blocks = [X @ root, X] + ([np.ones((len(X), 1))] if appended else [])
         rows = TaskSet.from_arrays(np.hstack(blocks), y, index)
-        return cls(rows, root, x_mean, x_scale, y_mean, y_scale, appended)
+        return cls(Objective(rows, loss), root, x_mean, x_scale, y_mean, y_scale, appended)
 
-    def solve(self, loss: Loss, own: str, alpha: float, beta: float, start: Array | None) -> Array:
+    def solve(self, own: str, alpha: float, beta: float, start: Array | None) -> Array:
         """Return (m, 2d [+ 1]) solutions in these coordinates."""
         d = self.root.shape[0]
         parts: list[tuple[Penalty, int]] = [(Ridge(alpha), self.root.shape[1])]
@@ -114,7 +114,7 @@ class _Home:
         if self.appended:
             parts.append((Ridge(_INTERCEPT_RIDGE), 1))
         return proximal_gradient(
-            Objective(self.tasks, loss),
+            self.objective,
             SplitPenalty(tuple(parts)),
             start=start,
             max_rounds=_ROUNDS,
@@ -159,7 +159,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
         for beta in _OWN_STRENGTHS:
             V = None
             for alpha in _SHARED_STRENGTHS:
-                V = home.solve(self.loss, self.sparse, alpha, beta, V)
+                V = home.solve(self.sparse, alpha, beta, V)
                 yield V
 
     def _validation_errors(self, tasks: TaskSet, root: Array) -> Array:

@@ -14,7 +14,8 @@ taken from an outlier returns to the floor, so that the trace is kept.
 
 In finite dimension the noise's own largest eigenvalue passes the edge about once in six draws
 (Tracy & Widom 1996, β = 1) by a relative d^(−2/3); an outlier counts only beyond that margin,
-which pure noise passes about once in a hundred draws.
+which pure noise passes about once in a hundred draws. No eigenvalue of a positive matrix exceeds
+its trace, so noise whose edge does can show nothing, and the shape is flat for certain.
 """
 
 from __future__ import annotations
@@ -163,13 +164,13 @@ class Coordinates:
 
     @classmethod
     def of_gaussian(cls, scale: float, n_features: int) -> Coordinates:
-        """Return s√(2 log 4d), which the largest of d normal variables passes once in ten draws."""
-        return cls(scale * math.sqrt(2 * math.log(4 * max(n_features, 1))))
+        """Return s√(2 log 12d), passed by the largest of d variables once in a hundred draws."""
+        return cls(scale * math.sqrt(2 * math.log(12 * max(n_features, 1))))
 
     @classmethod
     def of_laplace(cls, scale: float, n_features: int) -> Coordinates:
-        """Return b·log(5d), b the Laplace parameter, passed once in ten draws as above."""
-        return cls(scale * math.log(5 * max(n_features, 1)))
+        """Return b·log(50d), b the Laplace parameter, passed once in a hundred draws."""
+        return cls(scale * math.log(50 * max(n_features, 1)))
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,11 @@ def _settle(observed: Array, trace: float, excess_above: typing.Callable[[float]
     return floor
 
 
+def _within(excess: Array, trace: float) -> Array:
+    """Return excesses that do not add up to more than the trace."""
+    return excess * min(1.0, trace / max(float(excess.sum()), 1e-300))
+
+
 def shrink_spectrum(
     matrix: Array, noise: NoiseSpectrum, *, trace: float, n_tasks: int | None = None
 ) -> Shape:
@@ -239,14 +245,14 @@ def shrink_spectrum(
         spread = 0.0 if n_tasks is None else floor**2 * n_features / n_tasks
         law = noise.widened(spread)
         shown = values - floor
-        outlier = shown > margin * law.edge
+        outlier = (shown > margin * law.edge) & (margin * law.edge < trace)
         excess = np.zeros_like(shown)
         theta = law.excess(shown[outlier])
         excess[outlier] = theta * law.overlap(theta)
         return excess
 
     floor = _settle(values, trace, excess_above)
-    return Shape(excess_above(floor), floor, vectors)
+    return Shape(_within(excess_above(floor), trace), floor, vectors)
 
 
 def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape:
@@ -260,11 +266,13 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
 
     def excess_above(floor: float) -> Array:
         shown = values - floor
-        kept = shown - noise.threshold**2 / np.maximum(shown, 1e-300)
-        return np.where(shown > noise.threshold, kept, 0.0)
+        kept = (shown > noise.threshold) & (noise.threshold < trace)
+        excess = np.zeros_like(shown)
+        excess[kept] = shown[kept] - noise.threshold**2 / shown[kept]
+        return excess
 
     floor = _settle(values, trace, excess_above)
-    return Shape(excess_above(floor), floor)
+    return Shape(_within(excess_above(floor), trace), floor)
 
 
 def safe_shift(values: Array, edge: float) -> Array:

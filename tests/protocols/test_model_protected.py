@@ -1,0 +1,235 @@
+"""Model-protected protocols: what leaves a task, and what the map makes of noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidInput, PrivacyWarning
+from tacit.losses import SquaredLoss
+from tacit.privacy import Ledger
+from tacit.privacy.accounting import gaussian_epsilon
+from tacit.privacy.mechanisms import SymmetricGaussian
+from tacit.privacy.samplers import SeededEntropy
+from tacit.protocols.model_protected import ModelProtectedProtocol, Moment, moment_bound
+from tacit.protocols.proximal_protected import ProximalProtocol, SharedMap
+from tacit.protocols.row_protection import RowProtection, row_mechanism
+from tacit.protocols.shrinkage import Shape
+from tacit.protocols.task_relationship import denoised_models
+from tacit.tasks import TaskSet
+
+NAMES = ("LowRank", "GroupSparse", "LowRankSparse", "TaskRelationship")
+
+
+@pytest.fixture(scope="module")
+def split():
+    """Two groups of tasks, few relevant features: low-rank and group-sparse at once."""
+    rng = np.random.default_rng(0)
+    m, n, d = 400, 28, 12
+    labels = np.repeat(np.arange(m), n)
+    centres = np.zeros((2, d))
+    centres[:, :3] = rng.normal(size=(2, 3))
+    W = 4 * centres[np.arange(m) % 2] + 0.1 * rng.normal(size=(m, d)) * (np.arange(d) < 3)
+    X = rng.normal(size=(m * n, d))
+    y = np.einsum("nd,nd->n", X, W[labels]) + 3 * rng.normal(size=m * n) + 2
+    return TaskSet.from_arrays(X, y, labels).split(0.5, random_state=0)
+
+
+def _error(model, split):
+    train, test = split
+    model.fit(train.X, train.y, tasks=train.task_of_row)
+    return float(np.mean((model.predict(test.X, tasks=test.task_of_row) - test.y) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("LowRank", {}),
+        ("LowRank", {"update": "proximal", "epsilon": 10.0}),
+        ("LowRank", {"delta": 0.0, "epsilon": 20.0}),
+        ("LowRank", {"clip": 3.0, "epsilon": 10.0}),
+        ("GroupSparse", {}),
+        ("GroupSparse", {"delta": 0.0, "epsilon": 3.0}),
+        ("LowRankSparse", {}),
+        ("LowRankSparse", {"shared": "group-sparse", "own": "tasks"}),
+        ("TaskRelationship", {"epsilon": 30.0}),
+    ],
+)
+def test_sharing_in_private_beats_learning_alone(split, name, parameters):
+    alone = _error(tacit.SingleTaskRegressor(), split)
+    model = getattr(tacit, f"{name}Regressor")(random_state=0, **parameters)
+    assert _error(model, split) < 0.95 * alone
+    assert model.privacy_.epsilon <= model.epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("delta", ["auto", 0.0])
+def test_without_budget_it_is_single_task_learning(split, name, delta):
+    alone = _error(tacit.SingleTaskRegressor(), split)
+    model = getattr(tacit, f"{name}Regressor")(epsilon=1e-6, delta=delta, random_state=0)
+    assert _error(model, split) == pytest.approx(alone, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["LowRank", "GroupSparse"])
+def test_gradient_rounds_without_budget_are_single_task_learning(split, name):
+    alone = _error(tacit.SingleTaskRegressor(), split)
+    model = getattr(tacit, f"{name}Regressor")(epsilon=1e-6, update="proximal", random_state=0)
+    assert _error(model, split) == pytest.approx(alone, rel=0.01)
+
+
+def test_rounds_compose_to_the_budget_and_the_ledger_refuses_a_second_run(split, tmp_path):
+    train, _ = split
+    ledger = Ledger(tmp_path / "ledger.db", epsilon=1.0, delta=1e-5)
+    model = tacit.LowRankRegressor(
+        1.0, delta=1e-5, update="proximal", n_rounds=4, allocation=0.5, ledger=ledger
+    )
+    model.fit(train.X, train.y, tasks=train.task_of_row)
+    assert model.privacy_.holds
+    assert len(model.billboard_) == 4
+    scales = np.array([row["scale"] for row in model.history_])
+    np.testing.assert_allclose(scales[0] / scales, np.arange(1, 5) ** 0.5, rtol=1e-6)
+    mu = np.sqrt(np.sum((np.sqrt(2) / scales) ** 2))
+    assert gaussian_epsilon(mu, 1e-5) == pytest.approx(1.0, rel=1e-3)
+    with pytest.raises(tacit.errors.BudgetExceeded):
+        model.fit(train.X, train.y, tasks=train.task_of_row)
+
+
+def test_strong_convexity_gives_later_rounds_more_budget():
+    model = tacit.LowRankRegressor(1.0, update="proximal", n_rounds=3, strong_convexity=0.1)
+    shares = model._shares()
+    rate = 0.1 / 1.1
+    np.testing.assert_allclose(shares[1] / shares[0], (1 - rate**0.5) ** -0.2)
+    model.set_params(accelerated=False)
+    np.testing.assert_allclose(model._shares()[1] / model._shares()[0], (1 - rate) ** -0.4)
+
+
+def test_replacing_a_task_moves_the_aggregate_by_no_more_than_its_sensitivity(split):
+    train, _ = split
+    noise = (
+        SymmetricGaussian(moment_bound(None, diagonal=False).sensitivity("l2", "replace-one"), 1.0),
+    )
+    protocol = ModelProtectedProtocol(SquaredLoss(), train.n_tasks, noise)
+    state = protocol.start(train)
+    messages = protocol.speak(state, 0)
+    before = protocol.aggregate(protocol.bound(messages))
+    for row in (1e9 * np.eye(12)[:1], np.zeros((1, 12)), -messages[0]):
+        changed = messages.copy()
+        changed[0] = row
+        after = protocol.aggregate(protocol.bound(changed))
+        assert np.linalg.norm(after - before) <= np.sqrt(2) * (1 + 1e-5)
+
+
+def test_the_outputs_of_a_task_are_bounded_as_one_message():
+    bounded = moment_bound(None, diagonal=False)(np.ones((5, 3, 4)))
+    np.testing.assert_allclose(np.linalg.norm(bounded, axis=(1, 2)), 1.0, rtol=1e-6)
+
+
+def test_averaging_releases_weighs_them_by_precision():
+    moment = Moment().plus(np.eye(2), 1.0).plus(3 * np.eye(2), 0.5)
+    np.testing.assert_allclose(moment.mean, (1 + 12) / 5 * np.eye(2))
+    assert moment.scale == pytest.approx(5**-0.5)
+
+
+def test_the_map_of_a_flat_shape_is_the_identity():
+    W = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(SharedMap.of_shape(Shape(np.zeros(3), 2.0), 0.5)(W), W)
+
+
+def test_soft_threshold_with_shift_tends_to_the_identity_as_noise_grows():
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(4, 6))
+    A = 1e8 * rng.normal(size=(6, 6))
+    edge = 1e8 * np.sqrt(12) * 2
+    shared = SharedMap.soft_threshold((A + A.T) / 2, 0.1, edge)
+    np.testing.assert_allclose(shared(W), W, rtol=1e-3)
+
+
+def test_published_noise_warns_and_its_statement_claims_nothing(split):
+    train, _ = split
+    model = tacit.LowRankRegressor(
+        1.0, mechanism="wishart-published", update="proximal", clip=5.0, n_rounds=2, alpha=0.5
+    )
+    with pytest.warns(PrivacyWarning, match="support"):
+        model.fit(train.X, train.y, tasks=train.task_of_row)
+    assert not model.privacy_.sound
+    assert not model.privacy_.holds
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"mechanism": "laplace"}, "mechanism='laplace'"),
+        ({"mechanism": "wishart-published"}, "update"),
+        ({"shrinkage": "soft-threshold"}, "proximal"),
+        ({"epsilon_rows": 1.0}, "target_bound"),
+        ({"epsilon_rows": 1.0, "target_bound": 1.0, "clip": 2.0}, "clip"),
+        ({"mechanism": "gaussian", "delta": 0.0}, "delta=0"),
+        ({"alpha": -1.0}, "alpha=-1.0"),
+        ({"n_rounds": 0}, "n_rounds=0"),
+        ({"strong_convexity": float("nan")}, "strong_convexity"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(split, parameters, text):
+    train, _ = split
+    with pytest.raises(InvalidInput, match=text):
+        tacit.LowRankRegressor(**parameters).fit(train.X, train.y, tasks=train.task_of_row)
+
+
+def test_row_messages_move_by_no_more_than_the_row_sensitivity():
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(3), 5)
+    X, y = 9 * rng.normal(size=(15, 4)), 9 * rng.normal(size=15)
+    other_X, other_y = X.copy(), y.copy()
+    other_X[7], other_y[7] = -1e6 * X[7], 1e6
+    quiet = row_mechanism(2.0, epsilon=1e9, delta=0.0)
+    rows = RowProtection(quiet, SeededEntropy(0), row_norm=1.0, target_bound=2.0)
+    one = rows.messages((TaskSet.from_arrays(X, y, labels),), SquaredLoss())
+    two = rows.messages((TaskSet.from_arrays(other_X, other_y, labels),), SquaredLoss())
+    assert np.linalg.norm(one[1] - two[1]) <= 4.0 + 1e-3
+    np.testing.assert_allclose(one[[0, 2]], two[[0, 2]], atol=1e-3)
+    assert quiet.scale == pytest.approx(4.0 / 1e9, rel=1e-5)
+
+
+def test_both_protections_are_charged_and_stated(split, tmp_path):
+    train, _ = split
+    ledger = Ledger(tmp_path / "ledger.db", epsilon=5.0, delta=1e-4)
+    model = tacit.LowRankRegressor(
+        1.0, epsilon_rows=2.0, row_norm=5.0, target_bound=30.0, ledger=ledger
+    )
+    model.fit(train.X, train.y, tasks=train.task_of_row)
+    assert {line.unit for line in ledger.lines()} == {"task", "row"}
+    assert model.row_privacy_.epsilon == 2.0
+    assert model.row_privacy_.unit == "row"
+    assert any("every single row" in text for text in model.privacy_.assumptions)
+
+
+def test_noise_alone_leaves_no_relationships():
+    rng = np.random.default_rng(2)
+    kept = [len(denoised_models(3.0 * rng.standard_normal((200, 12)), 3.0)[1]) for _ in range(30)]
+    assert np.mean(np.array(kept) > 0) < 0.1
+
+
+def test_strong_relationships_are_recovered():
+    rng = np.random.default_rng(3)
+    truth = np.outer(np.sign(rng.normal(size=200)), np.ones(12))
+    left, values, right = denoised_models(truth + rng.standard_normal((200, 12)), 1.0)
+    assert len(values) == 1
+    assert np.linalg.norm(left * values @ right - truth) < 0.4 * np.linalg.norm(truth)
+
+
+def test_decomposed_rounds_keep_the_own_part_at_home(split):
+    train, _ = split
+    noise = (SymmetricGaussian(np.sqrt(2), 0.01),) * 3
+    protocol = ProximalProtocol(
+        SquaredLoss(), train.n_tasks, noise, sparse="entries", sparse_strength=0.01
+    )
+    state = protocol.start(train)
+    for t in range(3):
+        sent = protocol.speak(state, t)
+        np.testing.assert_array_equal(sent, state.proposed)
+        release = protocol.aggregate(protocol.bound(sent))
+        state = protocol.listen(state, release, t)
+    assert np.abs(state.own).max() > 0
+    models = protocol.finish(state)[:, 0, :-1]
+    np.testing.assert_allclose(models, (state.mapped + state.own_mapped)[:, 0])
