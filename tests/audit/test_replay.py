@@ -11,9 +11,11 @@ from tacit.audit.errata import PrintedNode, SingleReleaseNode, asynchronous_sens
 from tacit.audit.replay import change_in, declared_sensitivity
 from tacit.errors import InvalidInput
 from tacit.losses import SquaredLoss
+from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Exact, GammaVector, Gaussian, Laplace, TwoSidedWishart
 from tacit.privacy.unit import Norm
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+from tacit.protocols.row_protection import RowProtection, row_mechanism
 
 # Every estimator that runs a protocol, in each form that declares another sensitivity. Names that
 # this build of tacit does not have are left out by `available`.
@@ -25,6 +27,8 @@ PRIVATE = [
     ("LowRankRegressor", {}),
     ("LowRankRegressor", {"n_rounds": 3, "clip": 1.0}),
     ("LowRankRegressor", {"delta": 0.0}),
+    ("LowRankRegressor", {"update": "proximal", "n_rounds": 3}),
+    ("LowRankRegressor", {"epsilon_rows": 1.0, "target_bound": 5.0}),
     ("LowRankClassifier", {}),
     ("GroupSparseRegressor", {}),
     ("GroupSparseRegressor", {"delta": 0.0, "n_rounds": 2}),
@@ -75,6 +79,28 @@ def test_random_neighbours_stay_within_the_declaration_of(name, options, tasks, 
     y = rng.integers(0, 2, n_rows).astype(float) if binary else 100 * rng.standard_normal(n_rows)
     neighbour = replace_task(data, 3, X, y)
     replay_estimator(getattr(tacit, name)(epsilon=1.0, **options), data, neighbour).check()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_the_row_noise_of_both_protections_covers_any_one_row(delta, tasks):
+    radius = RowProtection.radius(SquaredLoss(), 1.0, 2.0, 1)
+    noise = row_mechanism(radius, epsilon=1.0, delta=delta)
+    norm, reach = declared_sensitivity(noise)
+    rng = np.random.default_rng(0)
+    changes = []
+    for _ in range(30):
+        one, two = (
+            replace_row(tasks, 5, 10.0 ** rng.uniform(-1, 2) * rng.standard_normal(4), answer)
+            for answer in 10.0 ** rng.uniform(-1, 3) * np.array([1.0, -1.0])
+        )
+        said = [
+            RowProtection(noise, SeededEntropy(0), 1.0, 2.0).messages((data,), SquaredLoss())
+            for data in (one, two)
+        ]
+        # The grid of the noise rounds both values; allow for a step of it.
+        changes.append(change_in(norm, said[1] - said[0]) - 1e-5 * noise.scale)
+    assert max(changes) <= reach
+    assert max(changes) > 0.7 * reach
 
 
 def test_every_estimator_that_runs_a_protocol_is_replayed():

@@ -53,12 +53,15 @@ def quiet(n_rows: int, direction: Array, *, row_norm: float, binary: bool) -> tu
 
 
 def _directions(tasks: TaskSet, task: int) -> Array:
-    """Return two directions the other tasks' rows use least: there the canary stands out most."""
+    """Return the axes of the two features the other tasks' rows use least.
+
+    There the canary stands out most; and along axes it shows in releases of a diagonal too.
+    """
     others = np.ones(tasks.n_rows, dtype=bool)
     others[tasks.offsets[task] : tasks.offsets[task + 1]] = False
-    rows = tasks.X[others].astype(float)
-    vectors = np.linalg.eigh(rows.T @ rows)[1]
-    return vectors[:, :2].T if vectors.shape[1] > 1 else np.repeat(vectors.T, 2, axis=0)
+    energy = np.sum(tasks.X[others].astype(float) ** 2, axis=0)
+    least = np.argsort(energy, kind="stable")[[0, min(1, len(energy) - 1)]]
+    return np.eye(tasks.n_features)[least]
 
 
 def canary_pairs(tasks: TaskSet, *, task: int = 0, unit: Unit = Unit.TASK) -> list[CanaryPair]:

@@ -55,8 +55,8 @@ def leave_one_out_weights(errors: Array, counts: IntArray, loss: Loss) -> Array:
     0.753, the weights 0.735, and on the paper's synthetic data 0.104 and 0.096.
     """
     if loss.name == "squared":
-        best = np.maximum(errors.min(axis=0), np.finfo(float).tiny)
-        log_weight = -0.5 * np.log(np.maximum(errors, np.finfo(float).tiny) / best)
+        logs = np.log(np.maximum(errors, np.finfo(float).tiny))
+        log_weight = 0.5 * (logs.min(axis=0) - logs)
     else:
         log_weight = errors.min(axis=0) - errors
     weights = np.exp(_TEMPER * counts * log_weight)
