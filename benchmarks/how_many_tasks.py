@@ -1,0 +1,94 @@
+"""How many tasks learning together needs at which ε: error as a share of single-task error.
+
+``python benchmarks/how_many_tasks.py`` prints one table for each kind of relation between tasks
+and writes ``benchmarks/results/how_many_tasks.json``; ``--quick`` stops at 200 tasks. A cell is the
+mean over ``--repeats`` draws of data and noise of (test error) / (test error of each task alone),
+on 10 features and 10 training rows a task: 1.00 means that the release was not told from noise and
+every task kept its own model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import tacit
+from tacit.datasets import Synthetic, make_low_rank
+
+SIZES = (20, 50, 100, 200, 500, 1000)
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, float("inf"))
+METHODS: dict[str, Callable[..., Any]] = {
+    "shared-prior": tacit.SharedPriorRegressor,
+    "low-rank": tacit.LowRankRegressor,
+    "mean-regularized": tacit.MeanRegularizedRegressor,
+}
+# Groups of alike tasks: 1 is a common model, 4 are models in a subspace without a common mean.
+RELATIONS = {"one common model": 1, "four shared directions": 4}
+
+
+def draw(n_tasks: int, n_groups: int, seed: int) -> Synthetic:
+    """Return tasks with 10 rows to learn from and 30 to test on."""
+    size = -(-n_tasks // n_groups)
+    return make_low_rank(
+        n_tasks, 10, 10, n_test_rows=30, group_size=size, similarity=0.9, random_state=seed
+    )
+
+
+def error(model: Any, data: Synthetic) -> float:
+    """Return the mean squared test error of ``model`` fitted on the training rows."""
+    model.fit(data.train.X, data.train.y, tasks=data.train.task_of_row)
+    predicted = model.predict(data.test.X, tasks=data.test.task_of_row)
+    return float(np.mean((predicted - np.asarray(data.test.y)) ** 2))
+
+
+def measure(n_groups: int, sizes: tuple[int, ...], repeats: int) -> list[dict[str, Any]]:
+    """Return one record for every number of tasks and method."""
+    records = []
+    for n_tasks in sizes:
+        draws = [draw(n_tasks, n_groups, seed) for seed in range(repeats)]
+        alone = [error(tacit.SingleTaskRegressor(), data) for data in draws]
+        for name, estimator in METHODS.items():
+            ratios = {
+                f"{epsilon:g}": float(
+                    np.mean(
+                        [
+                            error(estimator(epsilon=epsilon), data) / own
+                            for data, own in zip(draws, alone, strict=True)
+                        ]
+                    )
+                )
+                for epsilon in EPSILONS
+            }
+            records.append({"n_tasks": n_tasks, "method": name, "error_ratio": ratios})
+    return records
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    sizes = tuple(size for size in SIZES if size <= 200 or not arguments.quick)
+    console, results = Console(), {}
+    for relation, n_groups in RELATIONS.items():
+        results[relation] = measure(n_groups, sizes, arguments.repeats)
+        table = Table("tasks", "method", *(f"ε = {epsilon:g}" for epsilon in EPSILONS))
+        table.title = relation
+        for record in results[relation]:
+            cells = (f"{ratio:.2f}" for ratio in record["error_ratio"].values())
+            table.add_row(str(record["n_tasks"]), record["method"], *cells)
+        console.print(table)
+    target = Path(__file__).parent / "results" / "how_many_tasks.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The documentation is code: blocks run, links lead somewhere, the site builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+SECONDS = 20.0  # of processor time for one page; the aim is half of it
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<marks>```+)(?P<info>[^\n`]*)$")
+LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{ *#([\w-]+) *\})? *$")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def parts_of(page: Path) -> tuple[list[tuple[str, int, str]], str]:
+    """Return the fenced blocks as (info, first line number, text), and the prose around them."""
+    blocks, prose = [], []
+    opened: re.Match[str] | None = None
+    inside: list[str] = []
+    first = 0
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fence = FENCE.match(line)
+        if opened is None and fence:
+            opened, inside, first = fence, [], number + 1
+        elif opened is not None and line.strip() == opened["marks"]:
+            blocks.append((opened["info"].strip(), first, "\n".join(inside)))
+            opened = None
+        elif opened is not None:
+            inside.append(line.removeprefix(opened["indent"]))
+        else:
+            prose.append(line)
+    assert opened is None, f"{name_of(page)}: the fence above line {first} is never closed"
+    return blocks, "\n".join(prose)
+
+
+def runs(info: str) -> bool:
+    """Whether a block is executed: Python that is not marked ``no-run``."""
+    words = re.split(r"[\s{}.]+", info)
+    return "python" in words and "no-run" not in words
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the names that a link may point to, as the site's generator makes them."""
+    names: set[str] = set()
+    for line in parts_of(page)[1].splitlines():
+        heading = HEADING.match(line)
+        if heading is None:
+            continue
+        title, given = heading.groups()
+        plain = re.sub(r"[^\w\s-]", "", re.sub(r"[`*]", "", title), flags=re.ASCII)
+        names.add(given or re.sub(r"[-\s]+", "-", plain.strip().lower()))
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_of_a_page_runs(page, tmp_path, monkeypatch):
+    blocks = [(first, text) for info, first, text in parts_of(page)[0] if runs(info)]
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": f"docs_{page.stem.replace('-', '_')}"}
+    began = time.process_time()
+    for first, text in blocks:
+        code = compile("\n" * (first - 1) + text, str(page), "exec")
+        exec(code, namespace)
+    assert time.process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_internal_links_of_a_page_resolve(page):
+    broken = []
+    for target in LINK.findall(parts_of(page)[1]):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        found = linked.exists()
+        if found and anchor and linked.suffix == ".md":
+            found = anchor in anchors_of(linked)
+        if not found:
+            broken.append(target)
+    assert not broken, f"{name_of(page)} links to nothing: {broken}"
+
+
+def test_choosing_a_method_mentions_every_estimator():
+    text = (DOCS / "choosing.md").read_text(encoding="utf-8")
+    assert [name for name in tacit.ESTIMATORS if name not in text] == []
+
+
+def test_the_readme_shows_both_commands():
+    blocks = [text for _, _, text in parts_of(ROOT / "README.md")[0]]
+    for command in ("make demo", "make test"):
+        assert any(command in text for text in blocks)
+
+
+def test_a_block_marked_no_run_is_not_executed():
+    assert runs("python")
+    assert runs('python title="fit.py"')
+    assert not runs("python no-run")
+    assert not runs("{.python .no-run}")
+    assert not runs("text")
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    needed = ("mkdocs", "material", "mkdocstrings")
+    missing = [name for name in needed if not importlib.util.find_spec(name)]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: pip install 'tacit[docs]'")
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet"]
+    built = subprocess.run(
+        [*command, "--site-dir", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert (tmp_path / "site" / "index.html").exists()
