@@ -1,0 +1,54 @@
+"""The estimator that a command line asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.cli._methods import estimator_class, parameters_of
+from tacit.errors import InvalidInput
+
+__all__ = ["build", "total_delta"]
+
+# Parameters with an option of their own; --set is for the others.
+_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "mechanism": "--mechanism",
+    "clip": "--clip",
+    "n_rounds": "--rounds",
+    "random_state": "--seed",
+    "unknown_task": "--unknown-task",
+    "ledger": "--ledger",
+    "progress": None,
+    "engine": None,
+}
+
+
+def build(method: str, kind: str, given: dict[str, Any], extra: dict[str, Any]) -> Any:
+    """Return an unfitted estimator; ``given`` holds options by parameter, None if left out."""
+    chosen = estimator_class(method, kind)
+    known = parameters_of(chosen)
+    settings = {name: value for name, value in given.items() if value is not None}
+    for name in settings:
+        if name not in known:
+            raise InvalidInput(
+                f"{_OPTIONS[name]}: --method {method} has no such setting; leave it out"
+            )
+    free = [name for name in known if name not in _OPTIONS]
+    for name in extra:
+        if name in _OPTIONS:
+            raise InvalidInput(f"--set {name}: use {_OPTIONS[name] or 'the default'} instead")
+        if name not in free:
+            raise InvalidInput(
+                f"--set {name}: --method {method} has no such parameter; it has {', '.join(free)}"
+            )
+    estimator = chosen(**settings, **extra)
+    estimator._check_parameters()
+    return estimator
+
+
+def total_delta(estimator: Any, n_tasks: int) -> float:
+    """Return the δ of a run on ``n_tasks`` tasks."""
+    from tacit.estimators._private import default_delta
+
+    return default_delta(n_tasks) if estimator.delta == "auto" else float(estimator.delta)

@@ -1,0 +1,80 @@
+"""What a column of cells is: numbers, yes and no, or text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.cli._read import Table, is_missing
+from tacit.errors import InvalidInput
+
+__all__ = ["labels", "numbers", "text", "whole_numbers"]
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+_TOO_LARGE = 1e50  # squares and their sums stay finite below it
+
+
+def _number(cell: Any) -> float | None:
+    """Return the cell as a number, NaN if it is missing, None if it is something else."""
+    if isinstance(cell, bool | int | float):
+        return float(cell)
+    if is_missing(cell):
+        return float("nan")
+    if isinstance(cell, str):
+        known = _TRUTH.get(cell.strip().lower())
+        if known is not None:
+            return known
+        if "_" in cell:  # Python would read 1_000 as a number
+            return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def numbers(cells: list[Any]) -> tuple[Array, list[int]]:
+    """Return the cells as floats (NaN where missing), and the rows that are not numbers."""
+    values = [_number(cell) for cell in cells]
+    strange = [row for row, value in enumerate(values) if value is None]
+    if strange:
+        values = [np.nan if value is None else value for value in values]
+    return np.array(values, dtype=np.float64), strange
+
+
+def check_sizes(table: Table, name: str, values: Array) -> None:
+    """Refuse infinite and absurdly large numbers, with their place."""
+    bad = np.flatnonzero(np.isinf(values) | (np.abs(values) > _TOO_LARGE))
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput(
+            f"{table.source}, {table.where(row)}: {name!r} is {values[row]:g}, too large to "
+            "compute with; correct it or rescale the column"
+        )
+
+
+def text(cell: Any) -> str:
+    """Return a cell as text; 12.0 and 12 are the same label whatever the file's format."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def whole_numbers(cells: list[str]) -> bool:
+    """Whether all texts are whole numbers in their plain form (no 007, no 1e3)."""
+    return all(cell.lstrip("-").isdecimal() and str(int(cell)) == cell for cell in cells)
+
+
+def labels(table: Table, name: str) -> list[str]:
+    """Return the task labels of all rows as text; a missing one is an error."""
+    cells = table.column(name, "--task")
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            raise InvalidInput(
+                f"{table.source}, {table.where(row)}: the task {name!r} is missing; give every "
+                "row its task, or remove the row"
+            )
+    return [text(cell) for cell in cells]

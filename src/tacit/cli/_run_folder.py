@@ -1,0 +1,175 @@
+"""The run folder: everything a fit leaves behind, written whole or not at all.
+
+The files are built in a hidden folder beside the run folder (``.run.…``) and renamed into place
+when all of them are there, ``manifest.json`` last: a folder without it is an unfinished run and is
+never read as a model. A failure removes what was built.
+
+The ledger is the exception. It stands in the run folder itself before the fit begins, every
+release is charged to it, on disk, before it is made, and it stays there whatever happens to the
+other files: a crash can over-count what was spent, never under-count it. Only a ledger that was
+made for this run and to which nothing was ever reserved is removed again. ``--force`` replaces a
+run's files but keeps its ledger, for the data were used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from tacit import models
+from tacit._types import Array
+from tacit.cli._intake import Intake
+from tacit.cli._output import current
+from tacit.cli._write import write_whole
+from tacit.errors import InvalidInput, ModelFileError
+from tacit.privacy.ledger import Ledger
+
+__all__ = ["EVALUATION", "LEDGER", "RunFolder", "load_run", "table_csv", "write_intake"]
+
+LEDGER = "ledger.db"
+EVALUATION = "evaluation.csv"
+_MANIFEST = "manifest.json"
+_FILES = (
+    "statement.json",
+    "history.csv",
+    "config.toml",
+    "report.html",
+    "billboard.npz",
+    EVALUATION,
+)
+_INTAKE = "intake"
+
+
+class RunFolder:
+    """A run folder under construction; use it as a context manager and `commit` at the end."""
+
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self.path = path
+        self._force = force
+        self._committed = False
+        self._ledger: Ledger | None = None
+        self._new_ledger = False
+
+    def __enter__(self) -> Self:
+        if self.path.exists() and not self.path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is a file", str(self.path))
+        self._new_folder = not self.path.exists()
+        if not self._new_folder and any(self.path.iterdir()) and not self._force:
+            raise InvalidInput(
+                f"--out {self.path}: the folder is not empty; choose another one, or say --force "
+                "to replace the run in it (its ledger is kept)"
+            )
+        # Both folders now, so that a place that cannot be written is found before the budget is.
+        self.path.mkdir(parents=True, exist_ok=True)
+        name = self.path.absolute().name
+        try:
+            self.stage = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.path.absolute().parent))
+        except OSError:
+            self._remove_if_empty()
+            raise
+        return self
+
+    def own_ledger(self, epsilon: float, delta: float) -> Ledger:
+        """Return the folder's own ledger: a new one with this total, or the one that is there."""
+        file = self.path / LEDGER
+        self._new_ledger = not file.exists()
+        self._ledger = Ledger(file, epsilon, delta) if self._new_ledger else Ledger(file)
+        return self._ledger
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Add a file to the folder under construction."""
+        write_whole(self.stage / name, content)
+
+    def commit(self) -> None:
+        """Put all files in place; the model's manifest comes last."""
+        if self._ledger is not None:
+            self._ledger.close()
+        (self.path / _MANIFEST).unlink(missing_ok=True)
+        for old in (*self.path.glob("arrays-*.npz"), *(self.path / name for name in _FILES)):
+            old.unlink(missing_ok=True)
+        shutil.rmtree(self.path / _INTAKE, ignore_errors=True)
+        for part in sorted(self.stage.iterdir(), key=lambda part: part.name == _MANIFEST):
+            os.rename(part, self.path / part.name)
+        self._committed = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self.stage, ignore_errors=True)
+        if self._committed:
+            return
+        if self._ledger is not None:
+            with contextlib.suppress(Exception):  # the first error is the one to tell
+                self._settle_ledger(self._ledger)
+        self._remove_if_empty()
+
+    def _settle_ledger(self, ledger: Ledger) -> None:
+        lines = ledger.lines()
+        ledger.close()
+        if lines:
+            current().warn(
+                f"what was spent stays recorded in {self.path / LEDGER}: "
+                f"ε = {max(line.spent.epsilon for line in lines):.4g}"
+            )
+        elif self._new_ledger:
+            (self.path / LEDGER).unlink()
+
+    def _remove_if_empty(self) -> None:
+        if self._new_folder:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+
+def write_intake(
+    folder: Path, intake: Intake, fill: Array, names: Iterable[Any], kind: str, method: str
+) -> None:
+    """Keep how the file became features, with each task's own filling for missing values.
+
+    Guarantee: row i of the fillings is computed from task i's rows alone, and a party's folder
+    holds its own row only.
+    """
+    manifest = {"intake": intake.to_json(), "tasks": tuple(names), "kind": kind, "method": method}
+    models.save(folder / _INTAKE, kind="intake", manifest=manifest, arrays={"fill": fill})
+
+
+def load_run(folder: Path) -> tuple[Any, Intake, Array, dict[str, Any]]:
+    """Return a run folder's model, intake, fillings and the rest of the intake's manifest."""
+    from tacit.estimators import load
+
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
+    model = load(folder)
+    if not (folder / _INTAKE).is_dir():
+        raise ModelFileError(
+            f"{folder}: holds a model but not how files become its features ({_INTAKE}/ is "
+            "missing); use a folder written by tacit fit or tacit export"
+        )
+    kind, manifest, arrays = models.read(folder / _INTAKE)
+    if kind != "intake" or tuple(manifest["tasks"]) != tuple(model.task_names_):
+        raise ModelFileError(f"{folder}: model and {_INTAKE}/ belong to different runs; fit again")
+    return model, Intake.from_json(manifest["intake"]), np.asarray(arrays["fill"]), manifest
+
+
+def table_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows of named values as CSV text."""
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()

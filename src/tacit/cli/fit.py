@@ -1,0 +1,295 @@
+"""``tacit fit``: from a file of many parties' rows to a run folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from tacit.cli._config import read_config
+from tacit.cli._options import Delta, Encoding, Format, Separator, number_or_auto, settings_of
+from tacit.cli._output import Json, Quiet, begin, current
+from tacit.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tacit.cli._fit_run import Run
+    from tacit.cli._intake import Intake
+    from tacit.cli._read import Table as Cells
+
+__all__ = ["fit", "text_encoding"]
+
+_DATA = "Data"
+_PRIVACY = "Privacy"
+_RESULT = "Result"
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV, TSV, JSON-lines or Parquet file.")],
+    task: Annotated[
+        str, typer.Option(help="Column that says whose row it is.", rich_help_panel=_DATA)
+    ],
+    target: Annotated[str, typer.Option(help="Column to learn.", rich_help_panel=_DATA)],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to learn from, a,b,c; default: all.", rich_help_panel=_DATA),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="auto (text or two values: classes; else a number), regression, binary or "
+            "multiclass.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "auto",
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(help="column=a,b,c: a text column's categories.", rich_help_panel=_DATA),
+    ] = None,
+    public_categories: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text column whose categories in the file are public.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    range: Annotated[  # noqa: A002 - the option is --range
+        list[str] | None,
+        typer.Option(
+            help="column=low:high: publicly known range of a number, brought to -1 … 1; noise is "
+            "the same for all features, so bring them to one size.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Missing values: task-mean (of the task's own rows; free with the task as unit), "
+            "error, drop (the row), or a public number.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "task-mean",
+    format: Format = None,  # noqa: A002 - the word users know
+    separator: Separator = None,
+    encoding: Encoding = "utf-8",
+    method: Annotated[str, typer.Option(help="See: tacit methods.")] = "shared-prior",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Privacy budget (default 1); inf for none.", rich_help_panel=_PRIVACY),
+    ] = None,
+    delta: Delta = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Kind of noise.", rich_help_panel=_PRIVACY)
+    ] = None,
+    clip: Annotated[
+        str | None,
+        typer.Option(help="Public radius of a message, or auto.", rich_help_panel=_PRIVACY),
+    ] = None,
+    rounds: Annotated[
+        str | None, typer.Option(help="Number of releases, or auto.", rich_help_panel=_PRIVACY)
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ledger to charge (see: tacit ledger create); default: RUN/ledger.db.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Repeatable noise: for tests, NOT private.", rich_help_panel=_PRIVACY),
+    ] = None,
+    unknown_task: Annotated[
+        str | None,
+        typer.Option(help="error, or shared: learn a model for tasks not seen, too."),
+    ] = None,
+    set: Annotated[  # noqa: A002 - the option is --set
+        list[str] | None, typer.Option(help="name=value: any other parameter of the method.")
+    ] = None,
+    test_size: Annotated[
+        float | None,
+        typer.Option(help="Share of every task's rows to test on.", rich_help_panel=_RESULT),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Run folder to write.", rich_help_panel=_RESULT)] = Path(
+        "run"
+    ),
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace the run in the folder.", rich_help_panel=_RESULT),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print plan and statement; spend and write nothing.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="config.toml of a run.", callback=read_config, is_eager=True),
+    ] = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Learn one model per task, together and in private; write the run folder.
+
+    Example: tacit fit exam.csv --task school --target score --epsilon 1 --out run/
+    """
+    begin(quiet=quiet, as_json=json)
+    asked = {**locals()}
+    from tacit.cli import _fit_run
+    from tacit.cli._read import read_table
+
+    columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
+    intake = _intake(columns, asked)
+    prepared = _prepared(columns, intake, kind, method, epsilon)
+    request = _fit_run.Request(
+        method=method,
+        given={
+            "epsilon": epsilon,
+            "delta": number_or_auto("--delta", delta),
+            "mechanism": mechanism,
+            "clip": number_or_auto("--clip", clip),
+            "n_rounds": number_or_auto("--rounds", rounds, int),
+            "random_state": seed,
+            "unknown_task": unknown_task,
+        },
+        extra=settings_of(set or ()),
+        out=out,
+        force=force,
+        ledger=ledger,
+        test_size=test_size,
+        public=tuple(
+            f"the {word} of {f.column!r}"
+            for f in intake.features
+            for word, known in (("categories", f.categories), ("range", f.range))
+            if known is not None
+        ),
+        settings=_settings(asked, prepared.kind),
+    )
+    if dry_run:
+        _show_rehearsal(_fit_run.dry_run(request, prepared), request)
+    else:
+        _show(_fit_run.run(request, prepared), request)
+
+
+def text_encoding(encoding: str) -> str:
+    """Return the codec: plain UTF-8 may begin with a byte-order mark."""
+    # A byte-order mark is part of neither the header nor the first column's name.
+    return "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
+
+
+def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
+    from tacit.cli._intake import (
+        Intake,
+        choose_features,
+        given_categories,
+        given_ranges,
+        parse_missing,
+    )
+
+    def listed(option: str) -> list[str]:
+        """Split at commas what is not itself a column's name."""
+        entries: list[str] = asked[option] or []
+        return [
+            part.strip()
+            for entry in entries
+            for part in ([entry] if entry in columns.columns else entry.split(","))
+            if part.strip()
+        ]
+
+    columns.column(asked["task"], "--task")
+    columns.column(asked["target"], "--target")
+    features = choose_features(
+        columns,
+        task=asked["task"],
+        target=asked["target"],
+        chosen=listed("features"),
+        categories=given_categories(asked["categories"] or ()),
+        public=listed("public_categories"),
+        ranges=given_ranges(asked["range"] or ()),
+    )
+    return Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
+
+
+def _prepared(columns: Cells, intake: Intake, kind: str, method: str, epsilon: float | None) -> Any:
+    from tacit.cli._methods import methods
+    from tacit.cli._prepare import prepare
+
+    if method not in methods():
+        raise InvalidInput(
+            f"--method {method!r}: must be one of {', '.join(methods())}; see: tacit methods"
+        )
+    alone = method in ("single-task", "pooled") or epsilon == math.inf
+    return prepare(columns, intake, kind=kind, minimum_tasks=1 if alone else 2)
+
+
+def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return what config.toml keeps: the options of this run, paths made absolute."""
+    left_out = ("out", "force", "dry_run", "config", "quiet", "json")
+    kept = {name: value for name, value in asked.items() if name not in left_out}
+    for name in ("data", "ledger"):
+        if kept[name] is not None:
+            kept[name] = str(Path(kept[name]).absolute())
+    return {**kept, "kind": kind}
+
+
+def _show(done: Run, request: Any) -> None:
+    output, statement = current(), done.model.privacy_
+    prepared = done.prepared
+    output.show(
+        f"{request.method}: {len(prepared.names)} tasks, {len(prepared.codes)} rows, "
+        f"{prepared.X.shape[1]} features, {prepared.kind}"
+    )
+    if prepared.n_filled:
+        output.note(f"{prepared.n_filled} missing values filled ({prepared.intake.missing})")
+    if done.evaluation is not None:
+        table = Table("method", f"held-out {done.evaluation.measure}")
+        for name, error in done.evaluation.overall.items():
+            table.add_row(name, f"{error:.4f}")
+        output.show(table)
+    output.show(statement.explain())
+    output.show(f"run folder: {request.out}")
+    if not statement.holds:
+        output.warn("this run is NOT private; see the statement")
+    output.result(
+        {
+            "run": str(request.out),
+            "method": request.method,
+            "kind": prepared.kind,
+            "n_tasks": len(prepared.names),
+            "n_rows": len(prepared.codes),
+            "n_features": prepared.X.shape[1],
+            "n_filled": prepared.n_filled,
+            "report": str(request.out / "report.html"),
+            "held_out": None
+            if done.evaluation is None
+            else {"measure": done.evaluation.measure, **done.evaluation.overall},
+            "statement": json.loads(statement.to_json()),
+        }
+    )
+
+
+def _show_rehearsal(found: dict[str, Any], request: Any) -> None:
+    from tacit.cli.plan import sizes
+
+    output = current()
+    output.show("Plan (nothing was spent, nothing was written)")
+    output.show(
+        f"{found['method']}: {found['n_tasks']} tasks, {found['n_rows']} rows, "
+        f"{found['n_features']} features, {found['kind']}"
+    )
+    for row in found["history"]:
+        output.show(f"release {row['round']}: {row['mechanism']} noise, scale {row['scale']:.4g}")
+    found["sizes"] = sizes(
+        found["method"], found["n_tasks"], found["n_features"], found["n_outputs"]
+    )
+    for name, value in found["sizes"].items():
+        output.show(f"{name}: {value}")
+    for unit, epsilon, delta in found["ledger_left"] or ():
+        output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+    output.show(f"Statement to be: {found.pop('explained')}")
+    output.result(found)

@@ -1,0 +1,184 @@
+"""``tacit predict``: answers for new rows, with each row's own task's model."""
+
+from __future__ import annotations
+
+import io
+import json as json_text
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tacit.cli._columns import labels
+from tacit.cli._options import Encoding, Format, Party, RunPath, Separator
+from tacit.cli._output import Json, Quiet, begin, current
+from tacit.cli._write import write_whole
+from tacit.errors import InvalidInput, UnknownTask
+
+if TYPE_CHECKING:
+    from tacit._types import Array
+    from tacit.cli._intake import Intake
+    from tacit.cli._read import Table
+
+__all__ = ["filled", "predict", "rows_of"]
+
+
+def predict(
+    run: RunPath,
+    data: Annotated[Path, typer.Argument(help="File with new rows.")],
+    out: Annotated[
+        Path | None, typer.Option(help="csv, tsv, jsonl or parquet file; default: print CSV.")
+    ] = None,
+    unknown_task: Annotated[
+        str, typer.Option(help="Task not seen at fit time: error, or shared for the shared model.")
+    ] = "error",
+    party: Party = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column of the file to copy to the output.")
+    ] = None,
+    format: Format = None,  # noqa: A002 - the word users know
+    separator: Separator = None,
+    encoding: Encoding = "utf-8",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Predict the target of new rows.
+
+    Example: tacit predict run/ new.csv --out predictions.csv
+    """
+    output = begin(quiet=quiet, as_json=json)
+    from tacit.cli._read import FORMATS, read_table
+    from tacit.cli._run_folder import load_run
+    from tacit.cli.fit import text_encoding
+
+    if unknown_task not in ("error", "shared"):
+        raise InvalidInput(f"--unknown-task {unknown_task!r}: must be error or shared")
+    if out is not None and out.suffix.lower() not in FORMATS:
+        raise InvalidInput(f"--out {out}: must end in {', '.join(FORMATS)}")
+    model, intake, fill, _ = load_run(run)
+    table = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
+    model.unknown_task = unknown_task
+    table, names = rows_of(table, intake, model, party)
+    X = filled(table, intake, fill, names, model)
+    answers = _answers(model, X, names)
+    copied = {name: table.column(name, "--keep") for name in keep or ()}
+    columns: dict[str, list[Any]] = {**copied, intake.task: names, **answers}
+    if out is None:
+        if not (quiet or json):
+            typer.echo(_text(columns, ","), nl=False)
+    else:
+        _write(out, columns, FORMATS[out.suffix.lower()])
+        output.show(f"{len(names)} predictions: {out}")
+    output.result(
+        {"n_rows": len(names), "out": None if out is None else str(out)}
+        | ({} if out is not None else {"predictions": columns})
+    )
+
+
+def rows_of(
+    table: Table, intake: Intake, model: Any, party: str | None
+) -> tuple[Table, list[Hashable]]:
+    """Return the rows to answer and their tasks; a party's own rows only, if one is named."""
+    from tacit.cli._prepare import matching_task
+    from tacit.cli._read import Table
+
+    if party is None and intake.task not in table.columns and len(model.task_names_) == 1:
+        return table, [model.task_names_[0]] * table.n_rows
+    if party is not None:
+        own = matching_task(party, model.task_names_)
+        if intake.task not in table.columns:
+            return table, [own] * table.n_rows
+        chosen = [row for row, name in enumerate(labels(table, intake.task)) if name == str(own)]
+        if not chosen:
+            raise InvalidInput(f"--party {party!r}: {table.source} has no rows of that task")
+        if len(chosen) < table.n_rows:
+            current().note(f"{len(chosen)} of {table.n_rows} rows are {party}'s")
+        cells = {name: [column[row] for row in chosen] for name, column in table.columns.items()}
+        return Table(table.source, cells, len(chosen), table.first_row), [own] * len(chosen)
+    known = {str(name): name for name in model.task_names_}
+    names = [known.get(name, name) for name in labels(table, intake.task)]
+    if model.unknown_task == "error":
+        strange = sorted({str(name) for name in names} - set(known))
+        if strange:
+            remedy = (
+                "say --unknown-task shared to answer with the shared model"
+                if model.shared_coef_ is not None
+                else "the run has no shared model: fit with --unknown-task shared, or with the task"
+            )
+            raise UnknownTask(
+                f"{table.source}: the task {strange[0]!r} was not there at fit time; {remedy}"
+            )
+    return table, names
+
+
+def filled(table: Table, intake: Intake, fill: Array, names: list[Hashable], model: Any) -> Array:
+    """Return the features, missing values filled as at fit time with the task's own values."""
+    X = intake.matrix(table)
+    if intake.missing in ("error", "drop"):
+        intake.refuse_missing(table, X)
+    position = {name: code for code, name in enumerate(model.task_names_)}
+    codes = np.array([position.get(name, -1) for name in names])
+    gaps = np.isnan(X)
+    if not gaps.any():
+        return X
+    if not isinstance(intake.missing, str):
+        return np.where(gaps, intake.missing, X)
+    strange = np.flatnonzero(gaps.any(axis=1) & (codes < 0))
+    if strange.size:
+        raise InvalidInput(
+            f"{table.source}, {table.where(int(strange[0]))}: a value is missing in the task "
+            f"{names[int(strange[0])]!r}, which has no mean from fit time; fill it in"
+        )
+    return np.where(gaps, fill[codes], X)
+
+
+def _answers(model: Any, X: Array, names: list[Hashable]) -> dict[str, list[Any]]:
+    if hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_  # the columns were matched by name already
+    with current().step("predicting"):
+        answers = {"prediction": model.predict(X, tasks=names).tolist()}
+        if hasattr(model, "predict_proba"):
+            shares = model.predict_proba(X, tasks=names)
+            for column, name in enumerate(model.classes_.tolist()):
+                answers[f"probability_{name}"] = shares[:, column].tolist()
+    return answers
+
+
+def _text(columns: dict[str, list[Any]], separator: str) -> str:
+    import csv
+
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return stream.getvalue()
+
+
+def _write(path: Path, columns: dict[str, list[Any]], kind: str) -> None:
+    if kind == "parquet":
+        write_whole(path, _parquet(columns))
+    elif kind == "jsonl":
+        rows = zip(*columns.values(), strict=True)
+        lines = (json_text.dumps(dict(zip(columns, row, strict=True))) for row in rows)
+        write_whole(path, "".join(f"{line}\n" for line in lines))
+    else:
+        write_whole(path, _text(columns, "," if kind == "csv" else "\t"))
+
+
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InvalidInput(
+            "--out: writing Parquet needs pyarrow; install it with pip install 'tacit[parquet]', "
+            "or write .csv"
+        ) from None
+    names = [str(name) if isinstance(name, str) else name for name in columns]
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(
+        pyarrow.table(dict(zip(names, columns.values(), strict=True))), buffer
+    )
+    return buffer.getvalue()
