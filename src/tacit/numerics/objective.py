@@ -40,12 +40,13 @@ class Objective:
     -----
     Why a fused kernel: a gradient needs 4 flops per number of X, so the round is bound by reading
     X, and every extra pass shows. Time of a gradient step as a multiple of one memory pass
-    (``X.sum()``; m = 100 000 tasks of 10–60 rows, d = 50, float64): fused kernel 1.4 (squared)
-    and 1.65 (logistic) of processor time, which two threads share, 1.3–1.8 and 0.9–1.9 by the
-    clock from a quiet to a crowded two-core machine; precomputed Gram matrices 2.1, for squared
-    loss only and with 1.4 times the memory of X; size-bucketed matmul 3.0–3.7; segment sums in
-    numpy 9–10. Below `tacit.numerics.kernels.FUSED_FROM` numbers in X plain numpy is used,
-    because importing and compiling (1–2 s, once, then cached on disk) would cost more than the
+    (``X.sum()``; tasks of 10–60 rows, d = 50, float64): the fused kernel takes 1.4 (squared) and
+    1.65 (logistic) of processor time at m = 20 000, which two threads share; by the clock at
+    m = 100 000, on two cores with other work on them, 1.3–2.5 and 0.9–3.2, usually below 2.1.
+    An earlier trial of the alternatives at m = 100 000 gave 2.1 for precomputed Gram matrices
+    (squared loss only, 1.4 times the memory of X) and 3.0–3.7 for size-bucketed matmul; segment
+    sums in numpy take 9–10 at m = 20 000. Below `tacit.numerics.kernels.FUSED_FROM` numbers in X
+    plain numpy is used, because importing and compiling (1–2 s, once, then cached on disk) would cost more than the
     fit. ``benchmarks/linear.py`` measures it again.
 
     Results do not depend on the number of threads. A float32 X gives float32 gradients.
