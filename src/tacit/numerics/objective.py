@@ -46,8 +46,8 @@ class Objective:
     An earlier trial of the alternatives at m = 100 000 gave 2.1 for precomputed Gram matrices
     (squared loss only, 1.4 times the memory of X) and 3.0–3.7 for size-bucketed matmul; segment
     sums in numpy take 9–10 at m = 20 000. Below `tacit.numerics.kernels.FUSED_FROM` numbers in X
-    plain numpy is used, because importing and compiling (1–2 s, once, then cached on disk) would cost more than the
-    fit. ``benchmarks/linear.py`` measures it again.
+    plain numpy is used, because importing and compiling (1–2 s, once, then cached on disk) would
+    cost more than the fit. ``benchmarks/linear.py`` measures it again.
 
     Results do not depend on the number of threads. A float32 X gives float32 gradients.
     """
