@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tacit._types import AnyArray, Array
-from tacit.report.charts import Axis, axis_lane, bar, dots, histogram, legend
+from tacit.report.charts import Axis, axis_lane, bar, dots, legend
 from tacit.report.evaluation import Evaluation
 from tacit.report.facts import Facts
-from tacit.report.markup import Markup, join, number, percent, plural, shortened, tag
+from tacit.report.markup import (
+    Markup,
+    aligned,
+    join,
+    number,
+    percent,
+    plural,
+    shortened,
+    tag,
+    whole,
+)
+from tacit.report.plots import histogram
 from tacit.report.tables import Cell, table
 
 __all__ = ["compared", "learned_section", "own_section", "weights_table"]
 
 Section = tuple[str, str, Markup]
 
+_HEADING = "What was learned, and for whom"
 _MOST_ROWS = 200  # a longer table is cut to its two ends
 _END_ROWS = 15
 _MOST_FEATURES = 20
@@ -29,30 +41,33 @@ def compared(facts: Facts) -> str | None:
         return None
     name = evaluation.methods[1]
     mine, other = (float(value) for value in evaluation.total[:2])
-    if other > 0:
-        change = (other - mine) / other
-        how = f"{percent(abs(change))} {'less' if change >= 0 else 'more'} error than {name}"
-        if abs(change) < 0.005:
-            how = f"as much error as {name}"
-    else:
-        how = f"{'as little' if mine == 0 else 'more'} error than {name}"
-    text = f"This model makes {how}"
+    how = "as high as"
+    if abs(other - mine) >= 0.005 * other:
+        change = f"{percent(abs(other - mine) / other)} " if other > 0 else ""
+        how = f"{change}{'below' if mine < other else 'above'}"
+    text = f"Error is {how} {name}"
     n_tasks = len(evaluation.names)
-    if n_tasks > 1:
-        better = int((evaluation.gain > 0).sum())
-        return f"{text}, and is better for {better} of {n_tasks} tasks."
-    return f"{text}."
+    if n_tasks == 1:
+        return f"{text}."
+    better, worse = int((evaluation.gain > 0).sum()), int((evaluation.gain < 0).sum())
+    if not better and not worse:
+        return f"For every task, this model does exactly as well as {name}."
+    counts = f"lower for {whole(better)} and higher for {whole(worse)}"
+    return f"{text}: {counts} of {plural(n_tasks, 'task')}."
 
 
-def _shown(evaluation: Evaluation, value: float) -> str:
-    return f"{100 * value:.1f} %" if evaluation.classification else number(value)
+def _format(evaluation: Evaluation) -> Callable[[float], str]:
+    """Return how errors are written: per cent, or numbers that line up at the point."""
+    if evaluation.classification:
+        return lambda value: f"{100 * value:.1f} %".replace("-", "−")
+    return aligned([*evaluation.errors.ravel().tolist(), *evaluation.total.tolist()])
 
 
 def learned_section(facts: Facts) -> Section | None:
-    """Return errors by task, if rows to evaluate on were given."""
+    """Return errors by task, or who can see them if no rows to evaluate on were given."""
     evaluation = facts.evaluation
     if evaluation is None:
-        return None
+        return _unevaluated(facts)
     parts = [_intro(evaluation), _totals(evaluation)]
     if evaluation.refused:
         left_out = ", ".join(evaluation.refused)
@@ -66,7 +81,18 @@ def learned_section(facts: Facts) -> Section | None:
         )
     if len(evaluation.names) > 1:
         parts += _by_task(evaluation)
-    return "learned", "What was learned, and for whom", join(parts)
+    return "learned", _HEADING, join(parts)
+
+
+def _unevaluated(facts: Facts) -> Section | None:
+    if facts.party is not None:
+        return None
+    text = (
+        f"{plural(facts.n_tasks, 'task')} learned. Every task has a model of its own, which "
+        "belongs to it and is not on this page; nor is how well each does, which only its own "
+        "rows can tell. A party sees both in its own report."
+    )
+    return "learned", _HEADING, tag("p", text)
 
 
 def _intro(evaluation: Evaluation) -> Markup:
@@ -83,15 +109,16 @@ def _intro(evaluation: Evaluation) -> Markup:
 
 def _totals(evaluation: Evaluation) -> Markup:
     axis = Axis(0.0, float(evaluation.total.max()) or 1.0)
+    written = _format(evaluation)
     rows = [
         (
             name,
-            Cell(bar(axis, value), class_="lane"),
-            Cell.of(value, _shown(evaluation, value)),
+            Cell(bar(axis, value, other=position > 0), class_="lane"),
+            Cell.of(value, written(value)),
             Cell(protected, class_="quiet"),
         )
-        for name, value, protected in zip(
-            evaluation.methods, evaluation.total, evaluation.protected, strict=True
+        for position, (name, value, protected) in enumerate(
+            zip(evaluation.methods, evaluation.total, evaluation.protected, strict=True)
         )
     ]
     columns = [("Method", "text"), ("", "lane"), ("Error", "num"), ("Protection", "text")]
@@ -135,7 +162,8 @@ def _task_table(evaluation: Evaluation, order: AnyArray, *, cut: bool) -> Markup
     if gain is not None:
         columns.append((f"Less than {evaluation.methods[1]}", "num"))
     columns.append(("Rows", "num"))
-    rows = [_task_row(evaluation, axis, int(task)) for task in order]
+    written = _format(evaluation)
+    rows = [_task_row(evaluation, axis, int(task), written) for task in order]
     by = "error" if gain is None else f"gain over {evaluation.methods[1]}"
     caption = f"Error by task, sorted by {by}"
     if cut:
@@ -148,18 +176,20 @@ def _task_table(evaluation: Evaluation, order: AnyArray, *, cut: bool) -> Markup
     )
 
 
-def _task_row(evaluation: Evaluation, axis: Axis, task: int) -> Sequence[object]:
+def _task_row(
+    evaluation: Evaluation, axis: Axis, task: int, written: Callable[[float], str]
+) -> Sequence[object]:
     errors = [float(value) for value in evaluation.errors[:, task]]
     name = evaluation.names[task]
     cells = [
         Cell(tag("span", shortened(name, 40), title=str(name) if len(str(name)) > 40 else None)),
         Cell(dots(axis, errors), class_="lane"),
-        *(Cell.of(value, _shown(evaluation, value)) for value in errors),
+        *(Cell.of(value, written(value)) for value in errors),
     ]
     if evaluation.gain is not None:
         gain = float(evaluation.gain[task])
-        text = _shown(evaluation, gain)
-        cells.append(Cell.of(gain, f"+{text}" if gain > 0 else text, "good" if gain > 0 else "bad"))
+        tone = "good" if gain > 0 else "bad" if gain < 0 else ""
+        cells.append(Cell.of(gain, f"{'+' if gain > 0 else ''}{written(gain)}", tone))
     cells.append(Cell.of(int(evaluation.n_rows[task])))
     return cells
 
@@ -195,6 +225,7 @@ def weights_table(facts: Facts, coef: Array, caption: str, names: Sequence[str] 
     axis = Axis(-extent, extent)
     heads = list(names) or [f"class {label}" if label else "Weight" for label in facts.outputs]
     shown = min(len(coef), 4)
+    written = aligned(coef[:shown, order].ravel().tolist())
     columns = [("Feature", "text")]
     for head in heads[:shown]:
         columns += [("", "lane"), (head, "num")]
@@ -203,7 +234,7 @@ def weights_table(facts: Facts, coef: Array, caption: str, names: Sequence[str] 
         cells = [Cell(shortened(facts.feature_names[feature], 40))]
         for vector in coef[:shown]:
             value = float(vector[feature])
-            cells += [Cell(bar(axis, value), class_="lane"), Cell.of(value)]
+            cells += [Cell(bar(axis, value), class_="lane"), Cell.of(value, written(value))]
         rows.append(cells)
     if len(order) < coef.shape[1]:
         caption += f" (the {len(order)} largest of {coef.shape[1]} features)"

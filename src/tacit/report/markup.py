@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Markup", "join", "number", "percent", "plural", "shortened", "tag", "tiny"]
+__all__ = [
+    "Markup",
+    "aligned",
+    "join",
+    "number",
+    "percent",
+    "plural",
+    "shortened",
+    "tag",
+    "tiny",
+    "whole",
+]
 
 _VOID = frozenset({"meta", "link", "br", "hr", "input", "line", "rect", "circle", "path"})
 
@@ -78,12 +89,31 @@ def percent(share: float) -> str:
     return f"{number(100 * share, 2 if abs(share) < 0.1 else 3)} %"
 
 
+def whole(count: int) -> str:
+    """Return a whole number with thin spaces between thousands."""
+    return f"{count:,}".replace(",", "\u202f")
+
+
 def plural(count: int, noun: str) -> str:
-    """Return ``count noun`` with an s where it belongs and thin spaces between thousands."""
-    return f"{count:,}".replace(",", "\u202f") + f" {noun}{'' if count == 1 else 's'}"
+    """Return ``count noun`` with an s where it belongs."""
+    return f"{whole(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def aligned(values: Iterable[float]) -> Callable[[float], str]:
+    """Return a format that lines numbers up: decimals that give the largest three digits."""
+    finite = [abs(float(value)) for value in values if math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest == 0 or not 1e-3 <= largest < 1e6:
+        return number
+    decimals = max(0, 2 - math.floor(math.log10(largest)))
+
+    def fixed(value: float) -> str:
+        return f"{value:.{decimals}f}".replace("-", "−") if math.isfinite(value) else number(value)
+
+    return fixed
 
 
 def shortened(text: Any, limit: int = 24) -> str:
     """Return ``text`` cut to ``limit`` characters with an ellipsis."""
-    whole = str(text)
-    return whole if len(whole) <= limit else f"{whole[: limit - 1]}…"
+    full = str(text)
+    return full if len(full) <= limit else f"{full[: limit - 1]}…"

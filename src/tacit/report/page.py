@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
@@ -12,7 +13,7 @@ from tacit._version import __version__
 from tacit.report.charts import mark_definitions
 from tacit.report.facts import Facts
 from tacit.report.learned import compared, learned_section, own_section
-from tacit.report.markup import Markup, join, number, plural, tag, tiny
+from tacit.report.markup import Markup, join, number, plural, tag, tiny, whole
 from tacit.report.sections import (
     audit_section,
     cost_section,
@@ -132,20 +133,26 @@ def _headline(facts: Facts) -> str:
     elif statement.n_releases == 0:
         said.append("Nothing left any task, so nobody learned anything about anybody.")
     else:
-        said.append(f"The privacy of {whom} is kept within ε = {number(statement.epsilon)}.")
+        weak = ", which is weak protection" if _weak(facts) else ""
+        said.append(f"The privacy of {whom} is kept within ε = {number(statement.epsilon)}{weak}.")
     return " ".join(said)
+
+
+def _weak(facts: Facts) -> bool:
+    """Whether a guess at even odds may become 95 % sure, which is where words turn critical."""
+    return 1 / (1 + math.exp(-facts.statement.epsilon)) > 0.95
 
 
 def _figures(facts: Facts) -> Markup:
     statement = facts.statement
-    status, tone = "protected", "good"
+    status, tone = ("weakly protected", "weak") if _weak(facts) else ("protected", "good")
     if not statement.holds:
         status, tone = ("not protected", "bad")
     epsilon = f"ε = {number(statement.epsilon)}"
     pure = "δ = 0" if statement.delta == 0 else f"δ = {tiny(statement.delta)}"
     pairs: list[tuple[str, Any, str]] = [
         ("Privacy", status, f"{epsilon}, {pure}" if statement.private else "no noise was added"),
-        ("Tasks", plural(facts.n_tasks, "").strip(), plural(len(facts.feature_names), "feature")),
+        ("Tasks", whole(facts.n_tasks), plural(len(facts.feature_names), "feature")),
         (
             "Releases",
             str(statement.n_releases),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from tacit._types import Array
-from tacit.report.charts import Axis, audit_plot, bar, map_plot, spectrum_plot
+from tacit.privacy.statement import Statement
+from tacit.report.charts import Axis, bar
 from tacit.report.cost import Account
 from tacit.report.facts import Facts
 from tacit.report.learned import Section, weights_table
-from tacit.report.markup import Markup, join, number, percent, plural, shortened, tag, tiny
+from tacit.report.markup import Markup, join, number, percent, plural, shortened, tag, tiny, whole
+from tacit.report.plots import audit_plot, map_plot, spectrum_plot
 from tacit.report.shared import Spectrum, TaskMap
 from tacit.report.tables import Cell, details, facts_list, table
 
@@ -47,8 +50,8 @@ def privacy_section(facts: Facts) -> Section:
     if not statement.private:
         pairs = [pair for pair in pairs if pair[0] not in ("δ", "Secret noise", "Accountant")]
     if statement.n_units is not None:
-        pairs.insert(1, ("Number of units", plural(statement.n_units, "").strip()))
-    parts = [tag("p", statement.explain(), class_="statement"), facts_list(pairs)]
+        pairs.insert(1, ("Number of units", whole(statement.n_units)))
+    parts = [tag("p", _in_words(statement), class_="statement"), facts_list(pairs)]
     for heading, texts in (
         ("Assumed", statement.assumptions),
         ("Not protected", statement.not_protected),
@@ -57,6 +60,11 @@ def privacy_section(facts: Facts) -> Section:
             listed = tag("ul", join(tag("li", text) for text in texts))
             parts += [tag("h3", heading), listed]
     return "privacy", "Who is protected, and how", join(parts)
+
+
+def _in_words(statement: Statement) -> str:
+    """Return the explanation without what is listed below it or in a banner."""
+    return replace(statement, assumptions=(), not_protected=(), warnings=()).explain()
 
 
 def cost_section(facts: Facts) -> Section | None:
@@ -118,7 +126,12 @@ def _ledger(account: Account) -> Markup:
         rows.append([*cells, Cell.of(line.left.delta, tiny(line.left.delta))])
     columns = [("Line", "text"), ("", "lane"), ("ε spent", "num"), ("ε left", "num")]
     columns.append(("δ left", "num"))
-    body = table("The budget by line: data, unit, neighbours", columns, rows, label="budget lines")
+    body = table(
+        "The budget by line (data, unit, neighbours), at the ledger’s own δ",
+        columns,
+        rows,
+        label="budget lines",
+    )
     return join([tag("h3", "What is left"), intro, body])
 
 
@@ -157,7 +170,7 @@ def _directions(facts: Facts, spectrum: Spectrum) -> list[Markup]:
     else:
         text = (
             "No direction stands out of the noise: at this budget the tasks’ models show nothing "
-            "in common, and every task fell back on its own rows."
+            "in common."
         )
     chart = spectrum_plot(spectrum.values, spectrum.band, out)
     band = " The shaded band is what noise alone reaches." if spectrum.band else ""

@@ -9,6 +9,8 @@ from tacit.report.markup import Markup, join, number, tag
 
 __all__ = ["Cell", "details", "facts_list", "table"]
 
+_TALL = 40  # rows; a longer table scrolls in a window of its own
+
 
 class Cell:
     """A table cell: what is shown, and the value it is sorted by."""
@@ -33,7 +35,7 @@ class Cell:
 def table(
     caption: Any,
     columns: Sequence[tuple[Any, str]],
-    rows: Iterable[Sequence[Any]],
+    rows: Sequence[Sequence[Any]],
     *,
     label: str,
     sortable: bool = False,
@@ -65,7 +67,8 @@ def table(
         data_sortable=sortable,
         data_filter=f"Filter {label}" if filterable else None,
     )
-    return tag("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
+    class_ = "scroll tall" if len(rows) > _TALL else "scroll"
+    return tag("div", whole, class_=class_, role="region", aria_label=label, tabindex=0)
 
 
 def facts_list(pairs: Iterable[tuple[str, Any]]) -> Markup:
