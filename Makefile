@@ -6,7 +6,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow lint format bench clean
+.PHONY: demo test test-statistical test-slow test-oldest lint format bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -26,6 +26,11 @@ test-statistical: $(READY)
 
 test-slow: $(READY)
 	$(PYTEST) -m slow
+
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --constraint oldest.txt ".[all]" pandas polars pytest pytest-xdist hypothesis
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal tests/numerics tests/tasks tests/estimators tests/privacy tests/cli
 
 lint: $(READY)
 	$(BIN)/ruff check .

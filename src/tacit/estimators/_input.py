@@ -64,9 +64,7 @@ def target(y: Any, n_rows: int) -> AnyArray:
     if y is None:
         raise InvalidInput("y=None: fit requires y to be passed, but the target y is None")
     column = nw.from_native(y, series_only=True, pass_through=True)
-    values = column_or_1d(
-        column.to_numpy() if isinstance(column, nw.Series) else y, warn=True, input_name="y"
-    )
+    values = column_or_1d(column.to_numpy() if isinstance(column, nw.Series) else y, warn=True)
     if len(values) != n_rows:
         raise InvalidInput(
             f"y: has {len(values)} values for {n_rows} rows of X; pass one value per row"
