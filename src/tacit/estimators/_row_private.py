@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -17,7 +18,7 @@ from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier
 from tacit.estimators._private import default_delta, open_ledger
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.objective import ObjectivePerturbation
 from tacit.privacy.samplers import Entropy, entropy_from
 from tacit.privacy.statement import Statement
@@ -97,6 +98,21 @@ class RowPrivateClassifier(MultiTaskClassifier):
         delta = default_delta(n_rows) if isinstance(self.delta, str) else float(self.delta)
         return Budget(float(self.epsilon), delta)
 
+    def _reserved(
+        self, mechanism: ObjectivePerturbation, data: str
+    ) -> AbstractContextManager[Reservation | None]:
+        """Return the reservation of one release; None where no ledger was asked for."""
+        if self.ledger is None:
+            return nullcontext()
+        return open_ledger(self.ledger, mechanism.epsilon, mechanism.delta).reserve(
+            [mechanism.event],
+            unit=Unit.ROW,
+            adjacency=Adjacency.REPLACE_ONE,
+            data=data,
+            delta=mechanism.delta,
+            label=type(self).__name__,
+        )
+
     def _publish(
         self,
         mechanism: ObjectivePerturbation,
@@ -112,15 +128,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
         """
         entropy = _entropy_of(self.random_state, data)
         budget = Budget(mechanism.epsilon, mechanism.delta)
-        reservation = open_ledger(self.ledger, budget.epsilon, budget.delta).reserve(
-            [mechanism.event],
-            unit=Unit.ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-            data=data,
-            delta=budget.delta,
-            label=type(self).__name__,
-        )
-        with reservation:
+        with self._reserved(mechanism, data) as reservation:
             billboard = Billboard(reservation)
             models = solve(entropy)
             release = mechanism.packed(models, entropy)

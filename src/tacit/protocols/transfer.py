@@ -102,7 +102,7 @@ class Design:
         Guarantee: every returned row has norm at most `reach`, and depends on that row only.
         """
         bound = (RowNormalise if self.rows == "normalise" else RowClip)(self.row_norm)
-        parts = [bound(X[:, list(group)]) for group in self.groups]
+        parts = [bound(part) for part in self._parts(X)]
         if self.intercept > 0:
             constant = np.full((len(X), 1), self.intercept * self.row_norm)
             parts = [np.hstack([part, constant]) for part in parts]
@@ -110,10 +110,14 @@ class Design:
 
     def longer(self, X: Array) -> int:
         """Return how many rows exceed ``row_norm`` in some group (a private number)."""
-        beyond = np.zeros(len(X), dtype=bool)
-        for group in self.groups:
-            beyond |= np.linalg.norm(X[:, list(group)], axis=1) > self.row_norm * (1 + 1e-9)
-        return int(beyond.sum())
+        limit = (self.row_norm * (1 + 1e-9)) ** 2
+        squares = [np.einsum("ij,ij->i", part, part) for part in self._parts(X)]
+        return int((np.max(squares, axis=0) > limit).sum())
+
+    def _parts(self, X: Array) -> list[Array]:
+        if self.groups == (tuple(range(X.shape[1])),):
+            return [X]
+        return [X[:, list(group)] for group in self.groups]
 
 
 def equal_groups(
