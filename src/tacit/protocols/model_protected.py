@@ -127,27 +127,23 @@ class Moment:
             read = float(mean.sum() if mean.ndim == 1 else np.trace(mean))
             trace = max(read, 0.0) or 1e-12
         if mean.ndim == 1:
-            law = (
-                Coordinates.of_laplace
-                if isinstance(mechanism, Laplace)
-                else (Coordinates.of_gaussian)
-            )
-            return shrink_diagonal(mean, law(scale, d), trace=trace)
+            noise = Coordinates(scale, heavy=isinstance(mechanism, Laplace))
+            return shrink_diagonal(mean, noise, trace=trace)
         if isinstance(mechanism, TwoSidedWishart):
-            noise = WishartDifference.of_wishart(scale, d)
-            return shrink_spectrum(mean, noise, trace=trace, n_tasks=n_tasks)
+            law = WishartDifference.of_wishart(scale, d)
+            return shrink_spectrum(mean, law, trace=trace, n_tasks=n_tasks)
         return shrink_spectrum(mean, Semicircle.of_gaussian(scale, d), trace=trace, n_tasks=n_tasks)
 
 
 def candidate_priors(shape: Shape | None) -> Sequence[Mapping[str, Array]]:
-    """Return the priors a task weighs: the whole shape, and its leading direction alone.
+    """Return the priors a task weighs: the whole shape, and its leading eigenvector alone.
 
     A flat shape gives the plain single-task fit, nothing else.
     """
     if shape is None or shape.flat:
         return ({},)
     covariances = [shape.covariance(share) for share in _FLOOR_SHARES]
-    if int((shape.excess > 0).sum()) > 1:
+    if shape.vectors is not None and int((shape.excess > 0).sum()) > 1:
         covariances.append(shape.leading(1).covariance(_FLOOR_SHARES[0]))
     return [{"prior_covariance": covariance} for covariance in covariances]
 

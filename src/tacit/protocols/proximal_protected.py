@@ -190,12 +190,7 @@ class ProximalProtocol:
             value = np.diag(release) if self.diagonal and release.ndim == 2 else release
             edge = 0.0
             if mechanism.sound and value.ndim == 1:
-                law = (
-                    Coordinates.of_laplace
-                    if isinstance(mechanism, Laplace)
-                    else (Coordinates.of_gaussian)
-                )
-                edge = law(mechanism.scale, d).threshold
+                edge = Coordinates(mechanism.scale, heavy=isinstance(mechanism, Laplace)).edge
             elif mechanism.sound and not isinstance(mechanism, Gaussian):
                 edge = mechanism.edge(d)  # type: ignore[attr-defined]
             return SharedMap.soft_threshold(value, self.strength, edge)

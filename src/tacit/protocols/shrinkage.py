@@ -39,6 +39,8 @@ __all__ = [
     "shrink_spectrum",
 ]
 
+_RELEVANT = 0.25  # prior share of features that matter
+_TELLING = 0.05  # contrasts below this share of the floor say nothing
 _LEAST_FLOOR = 1e-6  # keeps a shape invertible when every direction stands out
 
 
@@ -158,19 +160,20 @@ class WishartDifference:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Independent noise on d coordinates; ``threshold`` is what its largest value hardly passes."""
+    """Independent noise on d coordinates: normal, or Laplace with ``heavy=True``."""
 
-    threshold: float
+    scale: float
+    heavy: bool = False
 
-    @classmethod
-    def of_gaussian(cls, scale: float, n_features: int) -> Coordinates:
-        """Return s√(2 log 12d), passed by the largest of d variables once in a hundred draws."""
-        return cls(scale * math.sqrt(2 * math.log(12 * max(n_features, 1))))
+    @property
+    def edge(self) -> float:
+        """What one coordinate's noise exceeds once in about a thousand draws."""
+        return self.scale * (6.2 if self.heavy else 3.1)
 
-    @classmethod
-    def of_laplace(cls, scale: float, n_features: int) -> Coordinates:
-        """Return b·log(50d), b the Laplace parameter, passed once in a hundred draws."""
-        return cls(scale * math.log(50 * max(n_features, 1)))
+    def log_likelihood(self, noise: Array) -> Array:
+        """Return the log-density of the noise, up to a constant."""
+        z = noise / self.scale
+        return -np.abs(z) if self.heavy else -0.5 * z * z
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,9 @@ class Shape:
 def _settle(observed: Array, trace: float, excess_above: typing.Callable[[float], Array]) -> float:
     """Return the floor b with d·b + Σ excess(b) = trace, from above (the least sharing one)."""
     floor = trace / observed.size
-    for _ in range(500):
+    for _ in range(200):
         updated = max((trace - float(excess_above(floor).sum())) / observed.size, 0.0)
-        if abs(updated - floor) <= 1e-12 * trace:
+        if abs(updated - floor) <= 1e-10 * trace:
             break
         floor = (floor + updated) / 2
     return floor
@@ -258,21 +261,28 @@ def shrink_spectrum(
 def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape:
     """Return the shape behind noisy squared feature norms of known sum.
 
-    Coordinate j above the floor by z > τ keeps z·(1 − τ²/z²), the rest returns to the floor: the
-    one-dimensional likeness of the spectral shrinker, continuous in z.
+    The excess of a coordinate over the floor is its posterior mean, under the prior that one
+    feature in four matters, by anything up to half of the trace. Loud noise makes all posterior
+    means alike, and the shape flat.
 
     Guarantee: post-processing of ``values`` with public constants.
     """
+    sizes = trace * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, 160)])
+    weights = np.concatenate([[1 - _RELEVANT], _RELEVANT * np.diff(sizes) / sizes[-1]])
 
     def excess_above(floor: float) -> Array:
-        shown = values - floor
-        kept = (shown > noise.threshold) & (noise.threshold < trace)
-        excess = np.zeros_like(shown)
-        excess[kept] = shown[kept] - noise.threshold**2 / shown[kept]
-        return excess
+        likelihood = noise.log_likelihood(values[:, None] - floor - sizes)
+        likelihood -= likelihood.max(axis=1, keepdims=True)
+        posterior = np.exp(likelihood) * weights
+        return np.asarray(posterior @ sizes / posterior.sum(axis=1))
 
     floor = _settle(values, trace, excess_above)
-    return Shape(_within(excess_above(floor), trace), floor)
+    excess = excess_above(floor)
+    common = float(excess.min())
+    excess, floor = excess - common, floor + common
+    if excess.max() < _TELLING * floor:
+        return Shape(np.zeros_like(excess), trace / values.size)
+    return Shape(excess, floor)
 
 
 def safe_shift(values: Array, edge: float) -> Array:

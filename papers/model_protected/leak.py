@@ -1,0 +1,55 @@
+"""Fig. 2: what one anomalous task leaves in the others' models, in one proximal step."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import PrivacyWarning
+from tacit.privacy.accounting import scale_gaussian
+from tacit.privacy.published import WishartPublished
+from tacit.privacy.samplers import SeededEntropy
+from tacit.protocols.model_protected import Moment, moment_bound, moment_mechanism
+from tacit.protocols.proximal_protected import SharedMap
+
+__all__ = ["leak_rows"]
+
+
+def _models(config: dict[str, Any]) -> np.ndarray:
+    W = np.random.default_rng(config["seed"]).uniform(size=(config["tasks"], config["features"]))
+    W[-1] *= 100
+    return W
+
+
+def _resemblance(W: np.ndarray) -> np.ndarray:
+    """Return each other task's cosine with the anomalous one."""
+    units = W / np.maximum(np.linalg.norm(W, axis=1, keepdims=True), 1e-300)
+    return units[:-1] @ units[-1]
+
+
+def leak_rows(config: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the cosines before sharing, with nothing, printed and sound noise on the moment."""
+    W, clip, threshold = _models(config), config["clip"], config["threshold"]
+    bound = moment_bound(clip, diagonal=False)
+    moment = bound.aggregate(bound(W))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        printed = WishartPublished(config["epsilon"], clip)
+    noisy = printed.release(moment, SeededEntropy(config["seed"])).value
+    multiplier = float(scale_gaussian([1.0], config["epsilon"], config["delta"])[0])
+    sound = moment_mechanism("gaussian", bound, multiplier)
+    release = Moment().plus(sound.release(moment, SeededEntropy(config["seed"])).value, sound.scale)
+    shape = release.shape(sound, n_tasks=len(W), trace=None)
+    own = W if shape.flat else SharedMap.of_shape(shape, 0.02)(W)
+    outputs = {
+        "before sharing": W,
+        "no noise (leaks)": SharedMap.soft_threshold(moment, threshold, 0.0)(W),
+        f"printed Wishart, ε = {config['epsilon']:g} (leaks)": SharedMap.soft_threshold(
+            noisy, threshold, 0.0
+        )(W),
+        f"sound Gaussian, ε = {config['epsilon']:g}": own,
+    }
+    return {name: np.clip(_resemblance(value), 0, math.inf) for name, value in outputs.items()}
