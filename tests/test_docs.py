@@ -119,7 +119,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: pip install 'tacit[docs]'")
-    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict"]
     built = subprocess.run(
         [*command, "--site-dir", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
     )
