@@ -160,7 +160,7 @@ def _task_table(evaluation: Evaluation, order: AnyArray, *, cut: bool) -> Markup
     columns = [("Task", "text"), (axis_lane(axis), "lane")]
     columns += [(name, "num") for name in evaluation.methods]
     if gain is not None:
-        columns.append((f"Less than {evaluation.methods[1]}", "num"))
+        columns.append((f"Gain over {evaluation.methods[1]}", "num"))
     columns.append(("Rows", "num"))
     written = _format(evaluation)
     rows = [_task_row(evaluation, axis, int(task), written) for task in order]

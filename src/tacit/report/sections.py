@@ -192,7 +192,10 @@ def _features(facts: Facts, norms: Array) -> list[Markup]:
     text = "How much all tasks together use each feature: released squared weights, with noise."
     if threshold is not None:
         out = int((norms > threshold).sum())
-        text += f" {plural(out, 'feature')} of {len(norms)} exceed what noise alone would reach."
+        text += (
+            f" {plural(out, 'feature')} of {len(norms)} exceed the average by more than noise "
+            "would explain."
+        )
     heads = ["Use by all tasks"]
     return [tag("p", text), weights_table(facts, norms[None], "Shared features", heads)]
 

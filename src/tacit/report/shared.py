@@ -16,10 +16,8 @@ import numpy as np
 from tacit._types import AnyArray, Array
 from tacit.protocols.bordered_moment import BORDER
 from tacit.protocols.shrinkage import (
-    Coordinates,
     Semicircle,
     WishartDifference,
-    shrink_diagonal,
     shrink_spectrum,
 )
 from tacit.protocols.task_relationship import denoised_models
@@ -100,7 +98,7 @@ def read_shared(
     diagonals = [(v, note) for v, note in releases if v.shape == (d,)]
     if diagonals:
         norms, scale, name = _average(diagonals)
-        return Shared(feature_norms=norms, feature_threshold=_threshold(norms, scale, name, public))
+        return Shared(feature_norms=norms, feature_threshold=_threshold(norms, scale, name))
     means = [v for v, _ in releases if v.shape in ((k, d), (k, d + 1))]
     if means:
         return Shared(mean_model=np.asarray(means[-1], dtype=float)[:, :d] / public.n_tasks)
@@ -145,13 +143,13 @@ def _spectrum(moment: Array, scale: float | None, name: str, public: Public) -> 
     return Spectrum(values, vectors, band, int((shape.excess > 0).sum()))
 
 
-def _threshold(norms: Array, scale: float | None, name: str, public: Public) -> float | None:
+def _threshold(norms: Array, scale: float | None, name: str) -> float | None:
+    """Return the average plus what the largest of d noises passes once in ten draws."""
+    d = len(norms)
     if scale is None or name not in ("gaussian", "laplace"):
         return None
-    law = Coordinates.of_laplace if name == "laplace" else Coordinates.of_gaussian
-    noise = law(scale, len(norms))
-    trace = float(public.n_tasks) if public.directions_sent else max(float(norms.sum()), 1e-9)
-    return float(shrink_diagonal(norms, noise, trace=trace).floor + noise.threshold)
+    ceiling = math.log(5 * d) if name == "laplace" else math.sqrt(2 * math.log(4 * d))
+    return float(norms.mean()) + scale * ceiling
 
 
 def _task_map(models: AnyArray, note: dict[str, Any]) -> TaskMap | None:

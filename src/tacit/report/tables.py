@@ -9,6 +9,7 @@ from tacit.report.markup import Markup, join, number, tag
 
 __all__ = ["Cell", "details", "facts_list", "table"]
 
+_UNSEEN = tag("span", "Chart", class_="unseen")  # a heading for those who hear the page
 _TALL = 40  # rows; a longer table scrolls in a window of its own
 
 
@@ -46,7 +47,13 @@ def table(
     ``columns`` are (heading, kind) with kind "text", "num" or "lane" (a picture, not sorted).
     """
     heads = join(
-        tag("th", heading, scope="col", class_=kind, data_sort=kind if kind != "lane" else None)
+        tag(
+            "th",
+            heading or _UNSEEN,
+            scope="col",
+            class_=kind,
+            data_sort=kind if kind != "lane" else None,
+        )
         for heading, kind in columns
     )
     body = join(
