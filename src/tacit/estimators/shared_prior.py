@@ -121,7 +121,6 @@ class _SharedPrior(PrivateEstimator):
             shared_intercept=shared_intercept,
             history=outcome.history,
             billboard=billboard,
-            extra={"shared_shape_": outcome.state.prior.shape},
         )
 
 
