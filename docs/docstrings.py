@@ -29,7 +29,8 @@ def tidy(text: str) -> str:
             current = sections
         elif block.startswith("Guarantee:"):
             current = guarantee
-            block = block.removeprefix("Guarantee:").strip()
+            said = block.removeprefix("Guarantee:").strip()
+            block = said[:1].upper() + said[1:]
         elif current is sections and not block.startswith((" ", ">>>")):
             prose.append(block)  # a paragraph about the section as a whole
             continue

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
 import tacit
+from tacit.cli._app import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -95,9 +99,22 @@ def test_internal_links_of_a_page_resolve(page):
     assert not broken, f"{name_of(page)} links to nothing: {broken}"
 
 
-def test_choosing_a_method_mentions_every_estimator():
-    text = (DOCS / "choosing.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["choosing.md", "api.md"])
+def test_a_page_on_methods_mentions_every_estimator(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
     assert [name for name in tacit.ESTIMATORS if name not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_command_lines_of_a_page_are_ones_that_the_command_takes(page):
+    blocks = [text for info, _, text in parts_of(page)[0] if not runs(info)]
+    lines = [line for text in blocks for line in text.splitlines() if line.startswith("tacit ")]
+    for line in lines:
+        command = typer.main.get_command(app)
+        words = shlex.split(line, comments=True)[1:]
+        while isinstance(command, TyperGroup):
+            command = command.commands[words.pop(0)]
+        command.make_context("tacit", words)  # parses, refuses what it does not know, runs nothing
 
 
 def test_the_readme_shows_both_commands():
