@@ -58,7 +58,11 @@ class Feature:
         if self.categories is None:
             column, strange = numbers(cells)
             if strange:
-                _refuse_text(table, self.column, cells, strange)
+                row = strange[0]
+                raise InvalidInput(
+                    f"{table.source}, {table.where(row)}: {self.column!r} is {cells[row]!r}, not a "
+                    "number; correct the cell or leave it empty"
+                )
             check_sizes(table, self.column, column)
             if self.range is not None:
                 low, high = self.range
@@ -81,18 +85,19 @@ class Feature:
         return out
 
 
-def _refuse_text(table: Table, column: str, cells: list[Any], strange: list[int]) -> None:
-    row = strange[0]
-    if 2 * len(strange) < len(cells):
-        raise InvalidInput(
-            f"{table.source}, {table.where(row)}: {column!r} is {cells[row]!r}, not a number; "
-            "correct the cell or leave it empty"
-        )
-    raise InvalidInput(
-        f"{table.source}: the column {column!r} holds text ({cells[row]!r}). List its publicly "
-        f"known categories with --categories {column}=a,b,c, declare those in the file public "
-        f"with --public-categories {column}, or leave the column out with --features"
-    )
+def refuse_text(table: Table, features: Sequence[Feature]) -> None:
+    """Raise for a column that is mostly text and has no public categories."""
+    for feature in features:
+        cells = table.columns[feature.column]
+        strange = [] if feature.categories is not None else numbers(cells)[1]
+        if 2 * len(strange) >= len(cells):
+            name = feature.column
+            raise InvalidInput(
+                f"{table.source}: the column {name!r} holds text ({cells[strange[0]]!r}). List its "
+                f"publicly known categories with --categories {name}=a,b,c, declare those in the "
+                f"file public with --public-categories {name}, or leave the column out with "
+                "--features"
+            )
 
 
 @dataclass(frozen=True)

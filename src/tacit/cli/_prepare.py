@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.cli._columns import labels, whole_numbers
-from tacit.cli._intake import Intake, refuse_empty_columns, task_means
+from tacit.cli._intake import Intake, refuse_empty_columns, refuse_text, task_means
 from tacit.cli._output import current
 from tacit.cli._read import Table, is_missing
 from tacit.cli._target import read_target
@@ -80,6 +80,7 @@ def prepare(table: Table, intake: Intake, *, kind: str, minimum_tasks: int = 1) 
     table.column(intake.target, "--target")
     table.column(intake.task, "--task")
     refuse_empty_columns(table, intake.features)
+    refuse_text(table, intake.features)
     if intake.missing == "drop":
         used = [intake.target, *(feature.column for feature in intake.features)]
         table = drop_missing(table, used)

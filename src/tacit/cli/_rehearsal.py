@@ -42,9 +42,9 @@ def ledger_copy(path: Path) -> Iterator[Ledger]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         try:
-            address = f"{path.resolve().as_uri()}?mode=ro"
+            # Not opened read-only: such a connection would leave its -wal and -shm files behind.
             with (
-                contextlib.closing(sqlite3.connect(address, uri=True)) as source,
+                contextlib.closing(sqlite3.connect(path)) as source,
                 contextlib.closing(sqlite3.connect(copy)) as target,
             ):
                 source.backup(target)

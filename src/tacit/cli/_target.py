@@ -20,9 +20,12 @@ _FEW = 10
 
 
 def _kind(cells: list[Any], values: AnyArray, strange: list[int]) -> str:
-    """Text, or two different values, is a class; any other number is a quantity."""
+    """Text, or two different values, is a class; any other number is a quantity.
+
+    A few words among numbers are mistakes in the numbers, not classes.
+    """
     distinct = {text(cell) for cell in cells}
-    if strange:
+    if 2 * len(strange) >= len(cells):
         return "binary" if len(distinct) == 2 else "multiclass"
     if len(distinct) == 2:
         return "binary"

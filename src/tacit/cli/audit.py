@@ -18,7 +18,10 @@ __all__ = ["audit"]
 
 def audit(
     target: Annotated[
-        str, typer.Argument(help="A mechanism, or a run folder: every mechanism it used.")
+        str,
+        typer.Argument(
+            metavar="TARGET", help="A mechanism, or a run folder: every mechanism it used."
+        ),
     ],
     epsilon: Annotated[
         float | None, typer.Option(help="The claim; default 1, or the run's own.")

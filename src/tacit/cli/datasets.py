@@ -53,7 +53,7 @@ def _on_disk(file: str) -> bool:
 
 @datasets.command("fetch")
 def fetch(
-    name: Annotated[str, typer.Argument(help="See: tacit datasets list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="See: tacit datasets list.")],
     csv: Annotated[
         Path | None, typer.Option(help="Also write it as a CSV file for tacit fit.")
     ] = None,

@@ -28,7 +28,9 @@ _RESULT = "Result"
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="CSV, TSV, JSON-lines or Parquet file.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="CSV, TSV, JSON-lines or Parquet file.")
+    ],
     task: Annotated[
         str, typer.Option(help="Column that says whose row it is.", rich_help_panel=_DATA)
     ],

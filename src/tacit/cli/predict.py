@@ -27,7 +27,7 @@ __all__ = ["filled", "predict", "rows_of"]
 
 def predict(
     run: RunPath,
-    data: Annotated[Path, typer.Argument(help="File with new rows.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="File with new rows.")],
     out: Annotated[
         Path | None, typer.Option(help="csv, tsv, jsonl or parquet file; default: print CSV.")
     ] = None,

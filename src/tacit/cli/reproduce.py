@@ -1,43 +1,51 @@
-"""``tacit reproduce``: a paper's figure, run again next to its published values."""
+"""``tacit reproduce``: a paper's figure, run again next to what is expected of it."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from tacit.cli._exits import CHECK_FAILED
-from tacit.cli._output import Quiet, begin
-from tacit.errors import DataNotFound
+from tacit.cli._output import Json, Quiet, begin
 
 __all__ = ["reproduce"]
 
 
 def reproduce(
     figure: Annotated[
-        str | None, typer.Argument(help="For example model-protected/fig6; default: list them.")
+        str | None,
+        typer.Argument(
+            metavar="FIGURE", help="For example model-protected/fig6; default: list them."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A few runs instead of all.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("out"),
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
-    """Run a paper's figure again; exit code 5 if a value is out of its tolerance.
+    """Run a paper's figure again; exit code 5 if an expectation is not met.
 
-    The figures' settings and expected values stand in papers/ of the source tree, so this needs a
-    checkout.
+    The figures' settings and expectations stand in papers/ of the source tree, so this needs a
+    checkout (or TACIT_PAPERS).
     """
-    output = begin(quiet=quiet)
-    if importlib.util.find_spec("tacit.reproduce") is None:
-        raise DataNotFound(
-            "reproduce: this installation has no figures to run again; they are part of the "
-            "source tree: clone it and run the command there"
-        )
-    runner: Any = importlib.import_module("tacit.reproduce")
+    output = begin(quiet=quiet, as_json=json)
+    from tacit import reproduce as figures
+
     if figure is None:
-        for name in runner.figures():
-            output.show(str(name))
+        names = list(figures.available())
+        output.show(*names)
+        output.result({"figures": names})
         return
-    if not runner.run(figure, quick=quick):
-        output.warn(f"{figure}: a value is out of tolerance")
+    checks = figures.reproduce(figure, quick=quick, out=out, progress=not (quiet or json))
+    for check in checks:
+        output.show(f"{'met' if check.passed else 'NOT MET'}: {check.text}")
+    output.result(
+        {
+            "figure": figure,
+            "checks": [{"text": check.text, "met": check.passed} for check in checks],
+        }
+    )
+    if not all(check.passed for check in checks):
         raise typer.Exit(CHECK_FAILED)

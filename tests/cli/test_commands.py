@@ -1,0 +1,170 @@
+"""The smaller commands, and the promises all of them keep."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = (
+    "demo",
+    "fit",
+    "predict",
+    "report",
+    "export",
+    "plan",
+    "audit",
+    "ledger",
+    "datasets",
+    "methods",
+    "reproduce",
+)
+
+
+def test_help_lists_every_command_and_the_exit_codes(run):
+    result = run("--help")
+    for name in COMMANDS:
+        assert f" {name} " in result.stdout
+    assert "Exit codes" in result.stdout
+    assert "3 privacy budget refused" in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(run, name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+def test_an_unknown_command_is_refused(run):
+    assert run("fti").exit_code == 2
+
+
+def test_help_does_not_load_the_numerical_stack():
+    code = (
+        "import sys; from tacit.cli._app import app; "
+        "print([m for m in ('sklearn', 'numba', 'scipy', 'dp_accounting') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_plan_prints_noise_and_bytes_for_a_billion_parties(run):
+    given = ("--tasks", "1000000000", "--features", "27", "--method", "low-rank")
+    result = run("plan", *given, "--rounds", "10", "--json")
+    body = json.loads(result.stdout)
+    assert body["bytes_up"] == 27 * 8
+    assert body["releases"][0]["noise_multiplier"] > 0
+    assert "noise multiplier" in run("plan", *given).stdout
+    assert run("plan", *given[:4], "--method", "magic").exit_code == 2
+    assert run("plan", "--tasks", "0", "--features", "2").exit_code == 2
+
+
+def test_an_audit_that_refutes_the_claim_ends_with_5(run):
+    found = run("audit", "wishart-published", "--epsilon", "1", "--features", "5", "--seed", "0")
+    assert found.exit_code == 5
+    assert "VIOLATED" in found.stdout
+    assert "refuted" in found.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("magic",),
+        ("gaussian", "--epsilon", "-1"),
+        ("gaussian", "--delta", "auto"),
+        ("gaussian", "--trials", "3"),
+        ("gaussian", "--confidence", "2"),
+    ],
+)
+def test_an_audit_of_nonsense_is_refused(run, arguments):
+    result = run("audit", *arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_a_run_without_releases_cannot_be_audited(run, fit, table):
+    assert fit("--method", "single-task").exit_code == 0
+    result = run("audit", "run")
+    assert result.exit_code == 2
+    assert "nothing to audit" in result.stderr
+
+
+def test_datasets_are_listed_and_fetched(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACIT_CACHE", str(tmp_path))
+    monkeypatch.delenv("TACIT_DATA_URL", raising=False)
+    listed = json.loads(run("datasets", "list", "--json").stdout)["datasets"]
+    where = {entry["name"]: entry["where"] for entry in listed}
+    assert where["hospitals"] == "embedded"
+    assert where["school"] == "not here"
+    absent = run("datasets", "fetch", "school")
+    assert absent.exit_code == 4
+    assert "TACIT_DATA" in absent.stderr
+    assert run("datasets", "fetch", "magic").exit_code == 2
+    (tmp_path / "school.npz").write_bytes(b"damaged")
+    assert "checksum" in run("datasets", "fetch", "school").stderr
+    listed = json.loads(run("datasets", "list", "--json").stdout)["datasets"]
+    assert {entry["name"]: entry["where"] for entry in listed}["school"] == "damaged"
+
+
+def test_reproduce_lists_figures_or_says_that_a_checkout_is_needed(run, monkeypatch):
+    from tacit import reproduce
+    from tacit.errors import DataNotFound
+
+    assert run("reproduce", "no/figure").exit_code == 2
+
+    def absent():
+        raise DataNotFound("papers: no such folder; run inside a checkout of tacit")
+
+    monkeypatch.setattr(reproduce, "papers_folder", absent)
+    result = run("reproduce")
+    assert result.exit_code == 4
+    assert "checkout" in result.stderr
+
+
+def test_reproduce_ends_with_5_if_an_expectation_is_not_met(run, monkeypatch):
+    from tacit import reproduce
+
+    def figure(*_, **__):
+        return [reproduce.Check("error below 0.1", passed=False)]
+
+    monkeypatch.setattr(reproduce, "reproduce", figure)
+    result = run("reproduce", "some/figure")
+    assert result.exit_code == 5
+    assert "NOT MET: error below 0.1" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [("methods",), ("datasets", "list")])
+def test_quiet_is_quiet(run, arguments):
+    result = run(*arguments, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_quiet_fit_still_warns_of_what_is_not_private(fit, table):
+    result = fit("--seed", "3", "--quiet")
+    assert result.stdout == ""
+    assert "NOT private" in result.stderr
+
+
+def test_warnings_of_leaking_mechanisms_are_lines_of_their_own(fit, table):
+    leaking = ("--mechanism", "wishart-published", "--delta", "0", "--clip", "1", "--rounds", "1")
+    result = fit("--method", "low-rank", *leaking, "--set", "update=proximal")
+    assert result.exit_code == 0, result.stderr
+    assert "warning:" in result.stderr
+    assert "NOT private" in result.stderr
+
+
+def test_the_demo_ends_with_table_statement_audit_and_report(run):
+    result = run("demo")
+    assert result.exit_code == 0, result.stderr
+    for text in ("single-task", "pooled", "private MTL", "non-private MTL", "ε = 1", "Audit: "):
+        assert text in result.stdout
+    assert "joint differential privacy" in result.stdout
+    assert result.stdout.rstrip().endswith("report.html")
+    page = Path(result.stdout.rstrip().rsplit("Report: ", 1)[1])
+    assert "Twenty invented hospitals" in page.read_text(encoding="utf-8")
+    assert run("demo", "--epsilon", "-1").exit_code == 2

@@ -1,0 +1,176 @@
+"""Input that looks odd and is sound: it is read, and means what it says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tacit
+
+
+def done(result):
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+def coefficients(out="run"):
+    return tacit.load(out).coef_
+
+
+@pytest.fixture
+def plain(fit, table):
+    """The coefficients of the plain file, learned alone and so without noise."""
+    done(fit("--method", "single-task", "--out", "plain"))
+    return coefficients("plain")
+
+
+@pytest.mark.parametrize("change", ["bom", "crlf", "blank lines", "quotes", "no last newline"])
+def test_the_same_table_in_other_bytes_is_the_same(fit, table, plain, change):
+    text = table.read_text(encoding="utf-8")
+    changed = {
+        "bom": "\ufeff" + text,
+        "crlf": text.replace("\n", "\r\n"),
+        "blank lines": text.replace("\n", "\n\n"),
+        "quotes": text.replace("H0", '"H0"'),
+        "no last newline": text.rstrip("\n"),
+    }[change]
+    table.write_bytes(changed.encode())
+    done(fit("--method", "single-task"))
+    np.testing.assert_array_equal(coefficients(), plain)
+
+
+@pytest.mark.parametrize("format_", ["tsv", "jsonl", "parquet", "semicolons", "latin-1"])
+def test_every_format_gives_the_same_model(fit, tmp_path, lines, table, plain, format_):
+    cells = [line.split(",") for line in lines]
+    records = [
+        {"hospital": h, "age": int(a), "severity": float(s), "stay": float(y)}
+        for h, a, s, y in cells[1:]
+    ]
+    name, options = f"data.{format_}", ()
+    if format_ == "tsv":
+        (tmp_path / name).write_text("\n".join("\t".join(row) for row in cells), encoding="utf-8")
+    elif format_ == "jsonl":
+        (tmp_path / name).write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    elif format_ == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / name)
+    else:
+        name = "other.csv"
+        options = ("--separator", ";") if format_ == "semicolons" else ("--encoding", "latin-1")
+        text = "\n".join((";" if format_ == "semicolons" else ",").join(row) for row in cells)
+        (tmp_path / name).write_bytes(text.replace("H0", "Hé").encode("latin-1"))
+        if format_ == "semicolons":
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    done(fit("--method", "single-task", *options, data=name))
+    learned = coefficients()
+    if format_ == "latin-1":
+        assert "Hé" in tacit.load("run").task_names_
+        learned = np.roll(learned, 1, axis=0)  # é sorts last
+    np.testing.assert_array_equal(learned, plain)
+
+
+def test_missing_values_are_filled_with_the_task_s_own_mean(fit, run, tmp_path, lines):
+    def blank(line):
+        h, _, s, y = line.split(",")
+        return f"{h},,{s},{y}"
+
+    (tmp_path / "data.csv").write_text(
+        "\n".join([*lines[:1], blank(lines[1]), *lines[2:]]), encoding="utf-8"
+    )
+    result = done(fit("--method", "single-task"))
+    assert "1 missing values filled (task-mean)" in result.stderr
+    mean = sum([float(line.split(",")[1]) for line in lines[2:9]]) / 7
+    (tmp_path / "new.csv").write_text(
+        f"hospital,age,severity\nH0,,1\nH0,{mean!r},1\n", encoding="utf-8"
+    )
+    done(run("predict", "run", "new.csv", "--out", "answers.jsonl"))
+    first, second = map(json.loads, (tmp_path / "answers.jsonl").read_text().splitlines())
+    assert first["prediction"] == pytest.approx(second["prediction"], rel=1e-12)
+    assert fit("--missing", "error", "--out", "r2").exit_code == 2
+    assert "rows had missing values" in done(fit("--missing", "drop", "--out", "r3")).stderr
+    done(fit("--missing", "50", "--out", "r4"))
+
+
+def test_categories_become_indicators_and_are_named_in_the_statement(fit, run, tmp_path, lines):
+    wards = "ABC"
+    text = [line if row == 0 else f"{line},{wards[row % 3]}" for row, line in enumerate(lines)]
+    text[0] += ",ward"
+    (tmp_path / "data.csv").write_text("\n".join(text), encoding="utf-8")
+    done(fit("--categories", "ward=A,B,C"))
+    done(fit("--public-categories", "ward", "--out", "run2"))
+    for out in ("run", "run2"):
+        model = tacit.load(out)
+        assert list(model.feature_names_in_) == ["age", "severity", "ward=A", "ward=B", "ward=C"]
+        assert any("categories of 'ward'" in text for text in model.privacy_.assumptions)
+    (tmp_path / "new.csv").write_text("hospital,age,severity,ward\nH0,3,1,D\n", encoding="utf-8")
+    refused = run("predict", "run", "new.csv")
+    assert refused.exit_code == 2
+    assert "'ward' is 'D'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (("yes", "no"), "binary"),
+        (("0", "1"), "binary"),
+        (("true", "false"), "binary"),
+        (("low", "mid", "high"), "multiclass"),
+        (("1", "2", "3"), "regression"),
+        (("0.5", "1.5", "2.5"), "regression"),
+    ],
+)
+def test_the_kind_of_target_is_found(fit, tmp_path, lines, values, kind):
+    text = [
+        line if row == 0 else ",".join([*line.split(",")[:3], values[row % len(values)]])
+        for row, line in enumerate(lines)
+    ]
+    (tmp_path / "data.csv").write_text("\n".join(text), encoding="utf-8")
+    result = done(fit("--method", "single-task"))
+    assert kind in result.stdout
+    if values == ("1", "2", "3"):
+        assert "--kind multiclass" in result.stderr
+        done(fit("--method", "single-task", "--kind", "multiclass", "--out", "run2"))
+        assert tacit.load("run2").classes_.tolist() == [1, 2, 3]
+
+
+def test_tasks_of_one_row_are_learned(fit, tmp_path, lines):
+    (tmp_path / "data.csv").write_text("\n".join([*lines, "lonely,50,0.1,9"]), encoding="utf-8")
+    done(fit())
+    assert "lonely" in tacit.load("run").task_names_
+    result = fit("--test-size", "0.5", "--out", "run2")
+    assert done(result)
+
+
+def test_whole_number_tasks_are_numbers_and_match_in_any_format(fit, run, tmp_path, lines):
+    text = [lines[0], *(line.replace("H", "1", 1) for line in lines[1:])]
+    (tmp_path / "data.csv").write_text("\n".join(text), encoding="utf-8")
+    done(fit())
+    assert tacit.load("run").task_names_ == (10, 11, 12, 13, 14, 15)
+    (tmp_path / "new.jsonl").write_text(
+        '{"hospital": 12, "age": 3, "severity": 1}\n{"hospital": 12.0, "age": 3, "severity": 1}\n',
+        encoding="utf-8",
+    )
+    assert done(run("predict", "run", "new.jsonl")).stdout.count("\n12,") == 2
+
+
+def test_every_method_is_offered_and_fits(fit, run, table):
+    listed = json.loads(done(run("methods", "--json")).stdout)["methods"]
+    names = [entry["method"] for entry in listed]
+    assert names[:9] == [
+        "shared-prior",
+        "low-rank",
+        "group-sparse",
+        "low-rank-sparse",
+        "mean-regularized",
+        "task-relationship",
+        "averaged",
+        "single-task",
+        "pooled",
+    ]
+    for name in names:
+        done(fit("--method", name, "--out", f"run-{name}"))
+        accounted = name not in ("single-task", "pooled")
+        assert (table.parent / f"run-{name}" / "ledger.db").exists() == accounted
