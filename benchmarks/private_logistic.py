@@ -72,46 +72,27 @@ SETS: dict[str, tuple[Callable[[], Data], int]] = {
 }
 
 
-class Peer:
-    """diffprivlib's fit without the shell that recent scikit-learn versions break.
+def peer(epsilon: float, C: float, seed: int, tol: float = 1e-4) -> Any:
+    """Return diffprivlib's LogisticRegression, its own code from ``fit`` on.
 
-    diffprivlib 0.6.6 cannot build its ``LogisticRegression`` with scikit-learn ≥ 1.8 (a constructor
-    argument it passes is gone); the function its ``fit`` hands everything to still works, and is
-    called here with the same arguments. Its validation and clipping are skipped, in its favour.
+    diffprivlib 0.6.6 cannot be built with scikit-learn ≥ 1.8: names it imports and a constructor
+    argument it passes are gone. The names are put back, and the attributes its constructor would
+    set are set here.
     """
+    import sklearn.tree._tree as trees
+    from sklearn.linear_model import LogisticRegression
 
-    def __init__(self, epsilon: float, C: float, seed: int, tol: float = 1e-4) -> None:
-        self.epsilon, self.C, self.seed, self.tol = epsilon, C, seed, tol
+    for name, kind in (("DOUBLE", np.float64), ("DTYPE", np.float32)):
+        if not hasattr(trees, name):
+            setattr(trees, name, kind)
+    from diffprivlib import BudgetAccountant, models
 
-    def fit(self, X: Any, y: Any) -> None:
-        """Minimise diffprivlib's perturbed objective."""
-        import sklearn.tree._tree as trees
-
-        for name, kind in (("DOUBLE", np.float64), ("DTYPE", np.float32)):
-            if not hasattr(trees, name):  # imported, but not used, on the way to the function
-                setattr(trees, name, kind)
-        from diffprivlib.models.logistic_regression import _logistic_regression_path
-
-        coefs, _, _ = _logistic_regression_path(
-            X,
-            y,
-            epsilon=self.epsilon,
-            data_norm=1.0,
-            pos_class=1,
-            Cs=[self.C],
-            fit_intercept=True,
-            max_iter=1000,
-            tol=self.tol,
-            verbose=0,
-            coef=None,
-            random_state=np.random.RandomState(self.seed),
-            check_input=False,
-        )
-        self.coef = np.asarray(coefs).reshape(-1)
-
-    def decision_function(self, X: Any) -> Any:
-        """Return linear scores."""
-        return X @ self.coef[:-1] + self.coef[-1]
+    model = models.LogisticRegression.__new__(models.LogisticRegression)
+    asked = {"tol": tol, "C": C, "max_iter": 1000, "random_state": seed}
+    model.__dict__.update(LogisticRegression(**asked).get_params())
+    model.__dict__.update(epsilon=epsilon, data_norm=1.0, classes_=None)
+    model.accountant = BudgetAccountant()
+    return model
 
 
 def fitted(model: Any, X: Any, y: Any) -> tuple[Any, float]:
@@ -133,8 +114,8 @@ def compare(name: str, n_seeds: int) -> list[dict[str, Any]]:
         )
     }
     for C in GRID:
-        makers[f"diffprivlib C={C:g}"] = lambda epsilon, seed, C=C: Peer(epsilon, C, seed)
-    makers["exact"] = lambda epsilon, seed: Peer(epsilon, 1.0, seed, tol=1e-12)
+        makers[f"diffprivlib C={C:g}"] = lambda epsilon, seed, C=C: peer(epsilon, C, seed)
+    makers["exact"] = lambda epsilon, seed: peer(epsilon, 1.0, seed, tol=1e-12)
     rows = []
     for make in makers.values():  # imports and caches
         fitted(make(1.0, 0), X[:500], y[:500] if len(set(y[:500])) == 2 else np.arange(500) % 2)

@@ -16,14 +16,16 @@ __all__ = ["minimise"]
 # The gradient must vanish up to this multiple of the rounding of its own terms.
 _TOLERANCE = 2.0**-44
 _MOST_STEPS = 200
-_REUSE = 0.03
+_REUSE = 0.25  # a step that shrinks the gradient this well may be followed by one with its Hessian
+_NEAR = 1e-3  # relative gradient from which on all rows enter the Hessian
+_ROWS_PER_FEATURE = 40  # rows that make a good enough Hessian far from the minimiser
 
 
 def minimise(rows: Array, labels: Array, linear: Array, strength: float, centre: Array) -> Array:
-    """Return argmin_w Σ log(1 + e^z) − y z + bᵀw + (α/2)‖w − c‖², z = rows @ w, by damped Newton.
+    """Return argmin_w Σ log(1 + e^z) − y z + bᵀw + (α/2)‖w − c‖², z = rows @ w.
 
-    The loss is strictly convex and three times differentiable, so Newton steps with backtracking
-    reach the minimiser from anywhere; the last steps are full and quadratic.
+    The loss is strictly convex and smooth, so Newton steps with backtracking reach the minimiser
+    from anywhere. A quick descent (old or subsampled Hessians, no backtracking) is tried first.
 
     Parameters
     ----------
@@ -38,84 +40,126 @@ def minimise(rows: Array, labels: Array, linear: Array, strength: float, centre:
     ‖gradient‖/α of it, with a gradient that is zero up to the rounding of its terms; anything worse
     raises `PrivacyLeak` and nothing is released.
     """
-    w = centre - linear / (strength + 0.25 * float(np.einsum("ij,ij->", rows, rows)))
-    row_norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    fixed = float(np.linalg.norm(linear)) + strength * float(np.linalg.norm(centre))
-    per_length = 0.25 * float(row_norms @ row_norms) + strength
-    best, best_size = w, math.inf
-    factor = None
+    loss = _Loss(rows, labels, linear, strength, centre)
+    start = centre - linear / (strength + 0.25 * loss.squared)
+    for descend in (_quick, _damped):
+        found = descend(loss, start)
+        if found is not None:
+            return found
+    raise PrivacyLeak(
+        "objective perturbation: the minimiser was not reached by Newton steps; nothing is "
+        "released: scale the features or raise alpha"
+    )
+
+
+class _Loss:
+    """The perturbed loss of one problem, its derivatives and the rounding of its gradient."""
+
+    def __init__(
+        self, rows: Array, labels: Array, linear: Array, strength: float, centre: Array
+    ) -> None:
+        self.rows, self.labels, self.linear = rows, labels, linear
+        self.strength, self.centre = strength, centre
+        squares = np.einsum("ij,ij->i", rows, rows)
+        self.squared = float(squares.sum())
+        self._norms = np.sqrt(squares)
+        self._fixed = float(np.linalg.norm(linear)) + strength * float(np.linalg.norm(centre))
+
+    def gradient(self, w: Array, z: Array) -> tuple[Array, float, float]:
+        """Return the gradient, its norm, and the sum of the norms of its terms."""
+        residual = expit(z)
+        residual -= self.labels
+        gradient = residual @ self.rows
+        gradient += self.linear + self.strength * (w - self.centre)
+        terms = (
+            float(np.abs(residual) @ self._norms)
+            + (0.25 * self.squared + self.strength) * float(np.linalg.norm(w))
+            + self._fixed
+        )
+        return gradient, float(np.linalg.norm(gradient)), terms
+
+    def value(self, w: Array, z: Array) -> float:
+        """Return the loss."""
+        away = w - self.centre
+        fit = float((np.logaddexp(0.0, z) - self.labels * z).sum())
+        return fit + float(self.linear @ w + 0.5 * self.strength * away @ away)
+
+    def factor(self, z: Array, stride: int = 1) -> tuple[Array, bool] | None:
+        """Return the Cholesky factor of the Hessian, from every ``stride``-th row."""
+        z = z[::stride]
+        scaled = self.rows[::stride] * np.sqrt(stride * expit(z) * expit(-z))[:, None]
+        hessian = scaled.T @ scaled  # numpy sees the symmetry and does half the work
+        hessian.flat[:: len(hessian) + 1] += self.strength
+        try:
+            factor: tuple[Array, bool] = cho_factor(hessian, overwrite_a=True, check_finite=False)
+        except (LinAlgError, ValueError):
+            return None
+        return factor
+
+
+def _quick(loss: _Loss, w: Array) -> Array | None:
+    """Return the minimiser, or None as soon as a step does not shrink the gradient.
+
+    No step moves a score by more than 2, where the curvature is still of the same order.
+    """
+    n_rows, n_features = loss.rows.shape
+    stride = max(1, n_rows // (_ROWS_PER_FEATURE * n_features))
+    z = loss.rows @ w
+    gradient, size, terms = loss.gradient(w, z)
+    before, factor, whole, polished = math.inf, None, False, False
     for _ in range(_MOST_STEPS):
-        z = rows @ w
-        residual = expit(z) - labels
-        gradient = rows.T @ residual + linear + strength * (w - centre)
-        size = float(np.linalg.norm(gradient))
+        exact = size <= _TOLERANCE * terms
+        if exact and polished:
+            return w
+        polished = exact  # one more step costs little and takes the last digits
+        near = size <= _NEAR * terms
+        if factor is None or near > whole or (size > _REUSE * before and not exact):
+            factor, whole = loss.factor(z, 1 if near else stride), near
+            if factor is None:
+                return None
+        step = cho_solve(factor, gradient, check_finite=False)
+        along = loss.rows @ step
+        damping = min(1.0, 2.0 / max(float(np.abs(along).max(initial=0.0)), 1e-300))
+        candidate = w - damping * step
+        # Scores are carried along until the last digits, where they are computed afresh.
+        moved = loss.rows @ candidate if size <= 1e-6 * terms else z - damping * along
+        found, found_size, found_terms = loss.gradient(candidate, moved)
+        if not found_size < size:
+            return w if exact else None
+        w, z, gradient, terms = candidate, moved, found, found_terms
+        before, size = size, found_size
+    return None
+
+
+def _damped(loss: _Loss, w: Array) -> Array | None:
+    """Return the minimiser by Newton steps with backtracking, or None if they do not get there."""
+    best, best_size = w, math.inf
+    for _ in range(_MOST_STEPS):
+        z = loss.rows @ w
+        gradient, size, terms = loss.gradient(w, z)
         if not math.isfinite(size):
-            break
-        terms = float(np.abs(residual) @ row_norms) + per_length * float(np.linalg.norm(w)) + fixed
+            return None
         exact = size <= _TOLERANCE * terms
         if exact and size >= 0.5 * best_size:
             return best
-        # Steps that shrink the gradient this well may go on with the old Hessian, which is most
-        # of the work; near the minimiser three of them reach machine precision.
-        if factor is None or not size <= _REUSE * best_size:
-            factor = _factor(rows, z, strength)
         if size < best_size:
             best, best_size = w, size
-        if size == 0.0:
-            return best
+        factor = loss.factor(z)
+        if size == 0.0 or factor is None:
+            return best if exact else None
         step = cho_solve(factor, gradient, check_finite=False)
-        if not exact:
-            step = step * _damping(rows, labels, linear, strength, centre, w, gradient, step)
-        w = w - step
-    raise PrivacyLeak(
-        "objective perturbation: the minimiser was not reached by Newton steps "
-        f"(gradient {best_size:.3g}); nothing is released: scale the features or raise alpha"
-    )
+        w = w - (step if exact else _damping(loss, w, z, gradient, step) * step)
+    return None
 
 
-def _factor(rows: Array, z: Array, strength: float) -> tuple[Array, bool]:
-    """Return the Cholesky factor of the Hessian Σ σ'(z) x xᵀ + αI."""
-    scaled = rows * np.sqrt(expit(z) * expit(-z))[:, None]
-    hessian = scaled.T @ scaled  # numpy sees the symmetry and does half the work
-    hessian.flat[:: len(hessian) + 1] += strength
-    try:
-        factor: tuple[Array, bool] = cho_factor(hessian, overwrite_a=True, check_finite=False)
-    except (LinAlgError, ValueError) as error:
-        raise PrivacyLeak(
-            "objective perturbation: the Newton system cannot be solved; nothing is released: "
-            "scale the features or raise alpha"
-        ) from error
-    return factor
-
-
-def _value(
-    z: Array, labels: Array, linear: Array, strength: float, centre: Array, w: Array
-) -> float:
-    away = w - centre
-    return float(
-        (np.logaddexp(0.0, z) - labels * z).sum() + linear @ w + 0.5 * strength * away @ away
-    )
-
-
-def _damping(
-    rows: Array,
-    labels: Array,
-    linear: Array,
-    strength: float,
-    centre: Array,
-    w: Array,
-    gradient: Array,
-    step: Array,
-) -> float:
+def _damping(loss: _Loss, w: Array, z: Array, gradient: Array, step: Array) -> float:
     """Return the first of 1, ½, ¼, … that decreases the loss by a share of what its slope says."""
-    z, along = rows @ w, rows @ step
-    decrement = float(gradient @ step)
-    before = _value(z, labels, linear, strength, centre, w)
+    along, decrement, before = loss.rows @ step, float(gradient @ step), loss.value(w, z)
     # Below this a difference of two values is rounding, and the full step is quadratic anyway.
-    blind = 2.0**-40 * (len(labels) + abs(before))
+    blind = 2.0**-40 * (len(z) + abs(before))
     damping = 1.0
     while damping > 2.0**-60:
-        after = _value(z - damping * along, labels, linear, strength, centre, w - damping * step)
+        after = loss.value(w - damping * step, z - damping * along)
         if after <= before - 1e-4 * damping * decrement + blind:
             return damping
         damping *= 0.5
