@@ -24,6 +24,7 @@ from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.objective import Objective
+from tacit.numerics.shared_map import apply_map
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
 from tacit.privacy.bounds import SecondMoment
 from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism
@@ -50,11 +51,10 @@ class SharedMap:
     vectors: Array | None = None
 
     def __call__(self, W: Array) -> Array:
-        """Return M w for every row of ``W`` (…, d)."""
+        """Return M w for every row of ``W`` (m, d)."""
         if self.vectors is None:
             return W * self.factors.astype(W.dtype)
-        matrix = (self.vectors * self.factors) @ self.vectors.T
-        return W @ matrix.astype(W.dtype)
+        return apply_map(W, (self.vectors * self.factors) @ self.vectors.T)
 
     @classmethod
     def of_shape(cls, shape: Shape, strength: float) -> SharedMap:
@@ -205,32 +205,50 @@ class ProximalProtocol:
         shared = self.shared_map(moment, release, t)
         if shared is None:
             return replace(state, moment=moment)
-        d = self._width(state)
-        mapped = state.proposed.copy()
-        kept = mapped[..., :d]
-        if self.as_printed and self.clip is not None:
-            norms = np.linalg.norm(kept, axis=(1, 2), keepdims=True)
-            kept = kept / np.maximum(1.0, norms / self.clip)
-        mapped[..., :d] = shared(kept)
-        own_mapped = self._own_prox(state.own, state.steps)
+        mapped = self._mapped(state, shared)
         beta = self._momentum(t + 1, state.steps)
-        point = mapped + beta * (mapped - state.mapped)
-        own_point = own_mapped + beta * (own_mapped - state.own_mapped)
-        steps = state.steps[:, None]
-        proposed, own = np.empty_like(point), own_point
-        moves = []
-        for number, objective in enumerate(state.objectives):
-            together = point[:, number] + own_point[:, number]
-            ridge = self.strong_convexity * together
-            move = steps * (objective.gradient(together) + ridge.astype(together.dtype))
-            proposed[:, number] = point[:, number] - move
-            moves.append(move)
-        if self.sparse is not None:
-            own = own_point - np.stack(moves, axis=1)
-            own[..., d:] = 0.0
+        point = _ahead(mapped, state.mapped, beta)
+        if self.sparse is None:
+            return replace(
+                state, proposed=self._stepped(state, point), mapped=mapped, moment=moment
+            )
+        own_mapped = self._own_prox(state.own, state.steps)
+        own_point = _ahead(own_mapped, state.own_mapped, beta)
+        together = point + own_point
+        move = together - self._stepped(state, together)
+        own = own_point - move
+        own[..., self._width(state) :] = 0.0
         return replace(
-            state, proposed=proposed, mapped=mapped, own=own, own_mapped=own_mapped, moment=moment
+            state,
+            proposed=point - move,
+            mapped=mapped,
+            own=own,
+            own_mapped=own_mapped,
+            moment=moment,
         )
+
+    def _mapped(self, state: ProximalState, shared: SharedMap) -> Array:
+        """Return M w for every model; an intercept column stays as it is."""
+        d = self._width(state)
+        mapped = np.empty_like(state.proposed)
+        mapped[..., d:] = state.proposed[..., d:]
+        scale: Array | float = 1.0
+        if self.as_printed and self.clip is not None:
+            norms = np.linalg.norm(state.proposed[..., :d], axis=(1, 2))
+            scale = (1 / np.maximum(1.0, norms / self.clip))[:, None]
+        for number in range(mapped.shape[1]):
+            mapped[:, number, :d] = shared(state.proposed[:, number, :d]) * scale
+        return mapped
+
+    def _stepped(self, state: ProximalState, point: Array) -> Array:
+        """Return ``point`` after one gradient step of every task, ridge term included."""
+        moved = np.empty_like(point)
+        for number, objective in enumerate(state.objectives):
+            moved[:, number] = objective.step(point[:, number], state.steps)
+        if self.strong_convexity > 0:
+            shrink = self.strong_convexity * state.steps.astype(point.dtype)
+            moved -= shrink[:, None, None] * point
+        return moved
 
     def _own_prox(self, own: Array, steps: Array) -> Array:
         if self.sparse is None:
@@ -261,6 +279,16 @@ class ProximalProtocol:
         else:
             intercept = level - np.einsum("mkd,md->mk", coef, state.offsets[:, :d])
         return np.concatenate([coef, intercept[..., None]], axis=2)
+
+
+def _ahead(now: Array, before: Array, beta: Array) -> Array:
+    """Return ``now + beta (now − before)``."""
+    if not beta.any():
+        return now
+    point = now - before
+    point *= beta.astype(now.dtype)
+    point += now
+    return point
 
 
 def _centred(
