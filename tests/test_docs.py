@@ -117,6 +117,11 @@ def test_command_lines_of_a_page_are_ones_that_the_command_takes(page):
         command.make_context("tacit", words)  # parses, refuses what it does not know, runs nothing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_holds_no_gap_that_was_to_be_filled(page):
+    assert re.findall(r"@\w+@|\bTODO\b|\bFIXME\b|\bTBD\b|\?\?\?", page.read_text("utf-8")) == []
+
+
 def test_the_readme_shows_both_commands():
     blocks = [text for _, _, text in parts_of(ROOT / "README.md")[0]]
     for command in ("make demo", "make test"):
