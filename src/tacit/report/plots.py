@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from tacit.report.charts import Axis, line, text
 from tacit.report.markup import Markup, number, tag
 
 __all__ = ["audit_plot", "histogram", "map_plot", "spectrum_plot"]
+
+_MOST_NAMES = 60
 
 
 def _figure(title: str, description: str, *marks: Markup, height: int, class_: str) -> Markup:
@@ -100,52 +102,81 @@ def spectrum_plot(values: Array, band: tuple[float, float] | None, n_out: int) -
 
 
 def map_plot(points: Array, names: Sequence[str], own: int | None, title: str) -> Markup:
-    """Return tasks in the plane; names are drawn where they do not collide on a wide screen."""
+    """Return tasks in the plane; names are drawn where they cover nothing on a wide screen."""
     across, up = Axis.of(points[:, 0], padding=0.12), Axis.of(points[:, 1], padding=0.1)
-    drawn: list[tuple[float, float, float]] = []
     marks = [line(across.at(0), "0%", across.at(0), "100%", "grid")]
-    marks.append(line("0%", up.above(0), "100%", up.above(0), "grid"))
-    labels = []
+    if (points[:, 1] < 0).any():
+        marks.append(line("0%", up.above(0), "100%", up.above(0), "grid"))
     for index, (x, y) in enumerate(points):
         mine = index == own
-        name = names[index] if index < len(names) else ""
         marks.append(
             tag(
                 "circle",
-                tag("title", name or f"task {index + 1}"),
+                tag("title", names[index] if names else f"task {index + 1}"),
                 cx=across.at(x),
                 cy=up.above(y),
                 r=6 if mine else 4.5 if len(points) <= 300 else 2.5,
                 class_="dot-own" if mine else "dot",
             )
         )
-        flip, width = across.share(x) > 0.8, 7.0 * len(name) + 12
-        left = 900 * across.share(x) - (width if flip else 0.0)
-        top = 380 * (1 - up.share(y))
-        free = all(abs(top - b) > 15 or left + width < a or left > a + w for a, b, w in drawn)
-        if name and len(points) <= 60 and (free or mine):
-            drawn.append((left, top, width))
-            labels.append(
+    if names and len(points) <= _MOST_NAMES:
+        spots = [(900 * across.share(x), 380 * (1 - up.share(y))) for x, y in points]
+        for index, left_side in _placed(spots, names, own):
+            x, y = points[index]
+            marks.append(
                 tag(
                     "text",
-                    name,
+                    names[index],
                     x=across.at(x),
                     y=up.above(y),
-                    dx=-9 if flip else 9,
+                    dx=-9 if left_side else 9,
                     dy=4,
-                    text_anchor="end" if flip else None,
-                    class_="map-own" if mine else "map-label",
+                    text_anchor="end" if left_side else None,
+                    class_="map-own" if index == own else "map-label",
                 )
             )
     said = f"{len(points)} tasks placed by what was released about them; near means alike."
-    return _figure(title, said, *marks, *labels, height=380, class_="chart map")
+    return _figure(title, said, *marks, height=380, class_="chart map")
+
+
+def _placed(
+    spots: Sequence[tuple[float, float]], names: Sequence[str], own: int | None
+) -> Iterator[tuple[int, bool]]:
+    """Yield the tasks whose names fit, and whether to the left of their dot; one's own comes first.
+
+    Boxes are those of a chart 900 wide, letters 7 wide and 15 high.
+    """
+    taken: list[tuple[float, float, float]] = []
+    order = sorted(range(len(spots)), key=lambda index: index != own)
+    for index in order:
+        x, y = spots[index]
+        width = 7.0 * len(names[index]) + 6
+        for left_side, low in ((False, x + 7), (True, x - 7 - width)):
+            high = low + width
+            dots = any(
+                low - 5 < a < high + 5 and abs(b - y) < 11
+                for other, (a, b) in enumerate(spots)
+                if other != index
+            )
+            boxes = any(low < b and high > a and abs(top - y) < 15 for a, b, top in taken)
+            if low > 0 and high < 900 and not dots and not boxes or (index == own and left_side):
+                taken.append((low, high, y))
+                yield index, left_side
+                break
 
 
 def audit_plot(pairs: Sequence[tuple[float, float, bool]]) -> Markup:
     """Return measured lower bounds over claimed ε, with the line that no sound claim crosses."""
     highest = max(max(claim, lower) for claim, lower, _ in pairs)
     axis = Axis(0.0, highest * 1.1 or 1.0)
-    marks = [line("0%", "100%", "100%", "0%", "diagonal")]
+    marks = [
+        line("0%", axis.above(tick), "100%", axis.above(tick), "grid") for tick in axis.ticks()
+    ]
+    marks.append(line("0%", "100%", "100%", "0%", "diagonal"))
+    labels = [
+        tag("text", number(tick), x="0", y=axis.above(tick), dy=-4, class_="tick")
+        for tick in axis.ticks()[1:]
+    ]
     ordered = sorted(pairs)
     for (x1, y1, _), (x2, y2, _) in itertools.pairwise(ordered):
         marks.append(line(axis.at(x1), axis.above(y1), axis.at(x2), axis.above(y2), "curve"))
@@ -161,16 +192,14 @@ def audit_plot(pairs: Sequence[tuple[float, float, bool]]) -> Markup:
                 class_="dot-bad" if violated else "dot-own",
             )
         )
-    plot = tag("svg", *marks, y=10, height=230, width="100%", class_="plot")
-    caption = text("claim", "99%", "24", "axis-label", "end")
+    plot = tag("svg", *marks, *labels, y=10, height=230, width="100%", class_="plot")
     worst = sum(violated for *_, violated in pairs)
     said = f"{len(pairs)} attacks; {worst} found more than was claimed."
     return _figure(
         "Claimed and measured privacy loss",
         said,
         plot,
-        caption,
-        *_x_axis(axis, 240, "claimed ε (dots: what an attack could prove)"),
+        *_x_axis(axis, 240, "claimed ε (up: the ε that an attack could prove)"),
         height=282,
         class_="chart",
     )

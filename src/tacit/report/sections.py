@@ -235,10 +235,11 @@ def _map(facts: Facts, task_map: TaskMap) -> list[Markup]:
     known = len(facts.task_names) == len(task_map.points)
     names = [shortened(name, 22) for name in facts.task_names] if known else []
     chart = map_plot(task_map.points, names, facts.own, "Tasks by similarity")
-    first, second = task_map.explained
+    share, *others = (percent(value) for value in task_map.explained)
+    up = f"up: the second ({others[0]})" if others else "no second one does, so tasks are stacked"
     caption = (
-        f"Across: the first shared direction ({percent(first)} of what stands out); up: the "
-        f"second ({percent(second)}). Places come from the models that tasks released with noise."
+        f"Across: the first shared direction ({share} of what stands out of the noise); {up}. "
+        "Places come from the models that tasks released with noise."
     )
     parts = [
         tag("p", "Near means alike, in the eyes of everybody: nothing private was used."),
@@ -273,7 +274,7 @@ def audit_section(facts: Facts) -> Section | None:
         return None
     broken = sum(point.violated for point in facts.audit)
     verdict = (
-        "No attack found more than was claimed. That is no proof, but a claim that were badly "
+        "No attack found more than was claimed. That is no proof, but a claim that is badly "
         "wrong would show here."
         if not broken
         else f"{plural(broken, 'attack')} proved a larger privacy loss than claimed: the claim is "

@@ -52,7 +52,7 @@ class TaskMap:
     """Tasks in the plane, and their similarity (cosine), from released noisy models."""
 
     points: Array  # (m, 2)
-    explained: tuple[float, float]
+    explained: tuple[float, ...]  # one share for each axis that means something
     embedding: Array  # (m, r)
 
     def similarity(self, index: Sequence[int] | AnyArray) -> Array:
@@ -164,7 +164,9 @@ def _task_map(models: AnyArray, note: dict[str, Any]) -> TaskMap | None:
     if not len(values):
         return None
     embedding = left * values
-    points = np.zeros((len(embedding), 2))
-    points[:, : min(2, embedding.shape[1])] = embedding[:, :2]
-    energy = values**2 / float((values**2).sum())
-    return TaskMap(points, (float(energy[0]), float(energy[1:2].sum())), embedding)
+    shares = tuple(float(share) for share in values[:2] ** 2 / float((values**2).sum()))
+    if len(shares) == 2:
+        return TaskMap(embedding[:, :2], shares, embedding)
+    # One direction only: tasks stand one below the other, in their order along it.
+    ranks = np.argsort(np.argsort(-embedding[:, 0], kind="stable")).astype(float)
+    return TaskMap(np.column_stack([embedding[:, 0], ranks]), shares, embedding)
