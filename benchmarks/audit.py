@@ -4,8 +4,9 @@
 
 Sound mechanisms lie below the diagonal, and close to it where the attack is strong; the published
 ones that leak lie above, as far as that many draws can show (24 000 Wishart matrices cannot show
-more than ε = 7.3). A bound of zero is drawn at the lower edge. Writes benchmarks/results/audit.csv, audit.json and audit.png (or the
-figure to PATH).
+more than ε = 7.3). A bound of zero is drawn at the lower edge.
+
+Writes benchmarks/results/audit.csv, audit.json and audit.png (or the figure to PATH).
 """
 
 from __future__ import annotations
