@@ -35,7 +35,8 @@ def load(name: str, run: int, n_tasks: int | None = None) -> tuple[TaskSet, Task
         data = make(random_state=run)
         if n_tasks is None:
             return data.train, data.test
-        kept = np.arange(n_tasks)
+        # Tasks come in groups; in random order every number of tasks has all the groups in it.
+        kept = np.random.default_rng(0).permutation(data.train.n_tasks)[:n_tasks]
         return data.train.take_tasks(kept), data.test.take_tasks(kept)
     if name == "school":
         tasks = load_school().taskset()

@@ -43,7 +43,7 @@ def leak_rows(config: dict[str, Any]) -> dict[str, np.ndarray]:
     sound = moment_mechanism("gaussian", bound, multiplier)
     release = Moment().plus(sound.release(moment, SeededEntropy(config["seed"])).value, sound.scale)
     shape = release.shape(sound, n_tasks=len(W), trace=None)
-    own = W if shape.flat else SharedMap.of_shape(shape, 0.02)(W)
+    own = W if shape.flat else SharedMap.of_shape(shape, 0.005)(W)
     outputs = {
         "before sharing": W,
         "no noise (leaks)": SharedMap.soft_threshold(moment, threshold, 0.0)(W),

@@ -40,7 +40,7 @@ from tacit.tasks import TaskSet
 __all__ = ["StructuredEstimator", "alone", "coded"]
 
 PUBLISHED = "wishart-published"
-_STRENGTH = {"optimal": 0.02, "soft-threshold": 0.1}
+_STRENGTH = {"optimal": 0.005, "soft-threshold": 0.1}
 _ASSUMPTION = "the number of tasks, the features and the classes are public"
 
 

@@ -142,8 +142,12 @@ def candidate_priors(shape: Shape | None) -> Sequence[Mapping[str, Array]]:
     """
     if shape is None or shape.flat:
         return ({},)
+    if shape.vectors is None:
+        # Posterior means are uncertain in every feature: the whole floor, and falling back, stay.
+        shares = (1.0, _FLOOR_SHARES[0])
+        return ({}, *({"prior_covariance": shape.covariance(share)} for share in shares))
     covariances = [shape.covariance(share) for share in _FLOOR_SHARES]
-    if shape.vectors is not None and int((shape.excess > 0).sum()) > 1:
+    if int((shape.excess > 0).sum()) > 1:
         covariances.append(shape.leading(1).covariance(_FLOOR_SHARES[0]))
     return [{"prior_covariance": covariance} for covariance in covariances]
 

@@ -40,7 +40,6 @@ SPARSE_PENALTIES: dict[str, type[Penalty]] = {
     "tasks": TaskGroup,
     "ridge": Ridge,
 }
-_FLOOR_SHARE = 0.04
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class SharedMap:
     @classmethod
     def of_shape(cls, shape: Shape, strength: float) -> SharedMap:
         """Return the prox of the shape's quadratic."""
-        values = shape.eigenvalues(_FLOOR_SHARE)
+        values = shape.eigenvalues()
         return cls(1 / (1 + strength * (values.max() / values - 1)), shape.vectors)
 
     @classmethod
@@ -121,7 +120,7 @@ class ProximalProtocol:
     clip: float | None = None
     diagonal: bool = False
     fit_intercept: bool = True
-    strength: float = 0.02
+    strength: float = 0.005
     shrinkage: str = "optimal"
     step: float | None = None
     accelerated: bool = True
