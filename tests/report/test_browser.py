@@ -8,8 +8,10 @@ import struct
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tacit
 from tacit.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -106,20 +108,26 @@ def test_sorting_and_filtering_move_the_rows(browse, page):
     assert _title(dom) == "Alder Vale|Westerdale|1|Greyfriars"
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-def test_the_page_never_scrolls_sideways(browse, page, width):
-    # A frame, because a window cannot be made as narrow as a phone.
-    measured = _measuring(page, "document.documentElement.scrollWidth - innerWidth")
-    frame = page.with_name("frame.html")
+def test_the_page_never_scrolls_sideways(browse, tmp_path, hospitals):
+    (X, y, tasks), (X2, y2, tasks2) = hospitals
+    grades = [np.digitize(values, [5.0, 8.0, 11.0]) for values in (y, y2)]
+    X, X2 = X[["age", "albumin"]], X2[["age", "albumin"]]
+    model = tacit.AveragedClassifier(clip=2.0).fit(X, grades[0], tasks=tasks)
+    options = {"X": X2, "y": grades[1], "tasks": tasks2, "baselines": {"the same": model}}
+    _measuring(
+        write_report(model, tmp_path / "report.html", audit=[(1.0, 0.7)], **options),
+        "document.documentElement.scrollWidth - innerWidth",
+    )
+    # Frames, because a window cannot be made as narrow as a phone.
+    frame = tmp_path / "frame.html"
     frame.write_text(
-        f'<iframe src="measured.html" width="{width}" height="700" frameborder="0"></iframe>'
-        "<script>onload = () => { const inner = document.querySelector('iframe');"
-        "document.title = inner.contentDocument.title }</script>",
+        "".join(f'<iframe src="measured.html" width="{w}"></iframe>' for w in (320, 390, 1280))
+        + "<script>onload = () => { document.title = [...document.querySelectorAll('iframe')].map("
+        "(inner) => inner.contentDocument.title).join() }</script>",
         encoding="utf-8",
     )
-    assert measured.exists()
     dom, _ = browse(frame, "--allow-file-access-from-files", "--dump-dom")
-    assert int(_title(dom)) <= 0
+    assert max(int(over) for over in _title(dom).split(",")) <= 0
 
 
 def test_a_screenshot_has_the_size_asked_for(browse, page, tmp_path):

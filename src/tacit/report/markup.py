@@ -86,7 +86,7 @@ def tiny(value: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share as per cent."""
-    return f"{number(100 * share, 2 if abs(share) < 0.1 else 3)} %"
+    return f"{number(100 * share, 2 if abs(share) < 0.1 else 3)}\u00a0%"
 
 
 def whole(count: int) -> str:

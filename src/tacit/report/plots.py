@@ -159,7 +159,8 @@ def _placed(
                 if other != index
             )
             boxes = any(low < b and high > a and abs(top - y) < 15 for a, b, top in taken)
-            if low > 0 and high < 900 and not dots and not boxes or (index == own and left_side):
+            free = low > 0 and high < 900 and not dots and not boxes
+            if free or (index == own and left_side):
                 taken.append((low, high, y))
                 yield index, left_side
                 break

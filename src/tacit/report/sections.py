@@ -282,7 +282,8 @@ def audit_section(facts: Facts) -> Section | None:
     )
     pairs = [(point.claimed, point.lower, point.violated) for point in facts.audit]
     caption = (
-        "Dots above the diagonal would disprove the claim; the nearer, the sharper the attack."
+        "The dashed line is the claim. A dot above it would disprove it; the nearer a dot "
+        "comes, the sharper was the attack."
     )
     rows = [
         (

@@ -33,6 +33,12 @@ class Cell:
         return tag("td", self.shown, data_v=value, class_=self.class_)
 
 
+def _heading(heading: Any, kind: str) -> Markup:
+    if kind == "lane":
+        return tag("th", _UNSEEN, heading, scope="col", class_=kind)
+    return tag("th", heading, scope="col", class_=kind, data_sort=kind)
+
+
 def table(
     caption: Any,
     columns: Sequence[tuple[Any, str]],
@@ -46,16 +52,7 @@ def table(
 
     ``columns`` are (heading, kind) with kind "text", "num" or "lane" (a picture, not sorted).
     """
-    heads = join(
-        tag(
-            "th",
-            heading or _UNSEEN,
-            scope="col",
-            class_=kind,
-            data_sort=kind if kind != "lane" else None,
-        )
-        for heading, kind in columns
-    )
+    heads = join(_heading(heading, kind) for heading, kind in columns)
     body = join(
         tag(
             "tr",
