@@ -134,6 +134,9 @@ BROKEN_OPTIONS = {
     "encoding": (("--encoding", "klingon"), "--encoding 'klingon': unknown"),
     "format": (("--format", "xlsx"), "--format 'xlsx': must be one of"),
     "separator": (("--separator", "ab"), "--separator 'ab': must be one character"),
+    "candidates without values": (("--tune", "clip"), "name=a,b,c"),
+    "candidates of nothing": (("--tune", "magic=1,2"), "parameters=['magic']"),
+    "selection without a budget": (("--tune", "clip=1,2", "--epsilon", "inf"), "finite --epsilon"),
     "a ledger that is not there": (("--ledger", "no.db"), "tacit ledger create no.db"),
     "a ledger without a budget": (("--ledger", "no.db", "--epsilon", "inf"), "not accounted"),
 }

@@ -64,7 +64,8 @@ def test_plan_prints_noise_and_bytes_for_a_billion_parties(run):
 
 
 def test_an_audit_that_refutes_the_claim_ends_with_5(run):
-    found = run("audit", "wishart-published", "--epsilon", "1", "--features", "5", "--seed", "0")
+    few = ("--features", "4", "--trials", "3000", "--seed", "0")
+    found = run("audit", "wishart-published", "--epsilon", "1", *few)
     assert found.exit_code == 5
     assert "VIOLATED" in found.stdout
     assert "refuted" in found.stderr

@@ -182,7 +182,10 @@ def test_a_party_gets_its_own_files_and_no_other_party_s_numbers(walked):
     assert own.task_names_ == ("Alder Vale",)
     index = full.task_names_.index("Alder Vale")
     np.testing.assert_array_equal(own.coef_, full.coef_[[index]])
-    assert [row["task"] for row in read(folder / "own" / "evaluation.csv")] == ["Alder Vale"]
+    (scores,) = read(folder / "own" / "evaluation.csv")
+    assert scores["task"] == "Alder Vale"
+    assert "pooled" not in scores  # fitted on others' rows without protection
+    assert "pooled" in read(folder / "run" / "evaluation.csv")[0]
     assert not (folder / "own" / "config.toml").exists()
     other = full.coef_[(index + 1) % 20]
     for path in (folder / "own").rglob("*"):

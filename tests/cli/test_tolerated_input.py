@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -174,3 +175,37 @@ def test_every_method_is_offered_and_fits(fit, run, table):
         done(fit("--method", name, "--out", f"run-{name}"))
         accounted = name not in ("single-task", "pooled")
         assert (table.parent / f"run-{name}" / "ledger.db").exists() == accounted
+
+
+def test_text_files_need_no_frame_library(fit, run, table, monkeypatch):
+    for name in ("pandas", "polars", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done(fit())
+    done(run("predict", "run", "data.csv", "--out", "answers.csv"))
+    for given in (("predict", "run", "data.csv", "--out", "answers.parquet"),):
+        refused = run(*given)
+        assert refused.exit_code == 2
+        assert "pip install" in refused.stderr
+    (table.parent / "data.parquet").write_bytes(b"PAR1")
+    refused = fit("--out", "run2", data="data.parquet")
+    assert refused.exit_code == 2
+    assert "pip install" in refused.stderr
+
+
+def test_line_separators_inside_json_text_do_not_cut_a_line(fit, tmp_path, lines):
+    rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+    rows[0]["hospital"] = rows[1]["hospital"] = "North\u2028South"
+    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (tmp_path / "data.jsonl").write_bytes(text.encode())
+    done(fit(data="data.jsonl"))
+    assert "North\u2028South" in tacit.load("run").task_names_
+
+
+def test_rows_with_missing_values_are_not_averaged_where_rows_are_protected(fit, tmp_path, lines):
+    text = "\n".join([lines[0], "H0,,0.1,9", *lines[1:]])
+    (tmp_path / "data.csv").write_text(text, encoding="utf-8")
+    rows = ("--set", "epsilon_rows=2", "--set", "target_bound=40", "--method", "low-rank")
+    refused = fit(*rows)
+    assert refused.exit_code == 2
+    assert "--missing drop" in refused.stderr
+    done(fit(*rows, "--missing", "drop"))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the ``tacit`` command."""
-    from tacit.cli._app import app
+    try:
+        from tacit.cli._app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:  # before the command itself began
+        sys.exit(130)

@@ -38,10 +38,11 @@ class Request:
     ledger: Path | None = None
     test_size: float | None = None
     public: tuple[str, ...] = ()
+    tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
     def estimator(self, prepared: Prepared) -> Any:
-        """Return the estimator, with everything checked that can be checked without data."""
+        """Return the estimator or search, all checked that can be checked without data."""
         estimator = build(self.method, prepared.kind, self.given, self.extra)
         private = math.isfinite(getattr(estimator, "epsilon", math.inf))
         if self.ledger is not None and not private:
@@ -55,7 +56,26 @@ class Request:
                 "--missing: with epsilon_rows single rows are protected, and a mean of rows would "
                 "cost budget; choose --missing drop or a number"
             )
-        return estimator
+        if not self.tune:
+            return estimator
+        if not private:
+            raise InvalidInput("--tune: selection is paid for with a finite --epsilon; give one")
+        from tacit.tuning import PrivateSearch
+
+        search = PrivateSearch(
+            estimator,
+            self.tune,
+            epsilon=estimator.epsilon,
+            delta=estimator.delta,
+            random_state=estimator.random_state,
+        )
+        search._check_parameters()
+        return search
+
+
+def _published(fitted: Any) -> Any:
+    """Return the model to keep: a search's published run, or the estimator itself."""
+    return getattr(fitted, "best_estimator_", fitted)
 
 
 @dataclass(frozen=True)
@@ -65,6 +85,7 @@ class Run:
     model: Any
     prepared: Prepared
     evaluation: Evaluation | None
+    chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
 
 def _stated(model: Any, request: Request) -> None:
@@ -91,10 +112,13 @@ def _charging(estimator: Any, request: Request, folder: RunFolder, n_tasks: int)
         with _named_ledger(request.ledger) as estimator.ledger:
             yield
         return
-    estimator.ledger = folder.own_ledger(estimator.epsilon, total_delta(estimator, n_tasks))
+    epsilon = max(estimator.epsilon, getattr(estimator, "epsilon_rows", None) or 0.0)
+    estimator.ledger = folder.own_ledger(epsilon, total_delta(estimator, n_tasks))
     try:
         yield
     except BudgetExceeded as refusal:
+        if folder.new_ledger:
+            raise
         raise BudgetExceeded(
             f"{refusal}. This folder's ledger records an earlier run on the data and is kept; fit "
             "to another --out if the data are others",
@@ -117,7 +141,7 @@ def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
     with output.step(what) as advance, output.warnings_as_lines():
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = advance
-        model = estimator.fit(prepared.X, prepared.y, tasks=prepared.tasks)
+        model = _published(estimator.fit(prepared.X, prepared.y, tasks=prepared.tasks))
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = None
     return model
@@ -141,7 +165,7 @@ def run(request: Request, prepared: Prepared) -> Run:
         model.feature_names_in_ = _object_array(names)
         _write(folder, request, model, prepared, scores)
         folder.commit()
-    return Run(model, prepared, scores)
+    return Run(model, prepared, scores, dict(getattr(estimator, "best_params_", {})))
 
 
 def _object_array(names: list[str]) -> Any:
@@ -196,7 +220,7 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
         with current().step("rehearsing on made-up rows"), current().warnings_as_lines():
-            model = rehearse(estimator, train)
+            model = _published(rehearse(estimator, train))
     _stated(model, request)
     return {
         "method": request.method,

@@ -11,7 +11,17 @@ import typer
 
 from tacit.errors import InvalidInput
 
-__all__ = ["Delta", "Encoding", "Format", "Party", "RunPath", "Separator", "number_or_auto"]
+__all__ = [
+    "Delta",
+    "Encoding",
+    "Format",
+    "Party",
+    "RunPath",
+    "Separator",
+    "candidates_of",
+    "number_or_auto",
+    "settings_of",
+]
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder written by tacit fit.")]
 Party = Annotated[str | None, typer.Option(help="One party (task): only what that party may have.")]
@@ -39,6 +49,25 @@ def number_or_auto(option: str, given: str | None, kind: type = float) -> Any:
         raise InvalidInput(f"{option} {given!r}: must be {word} or auto") from None
 
 
+def _parsed(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def candidates_of(entries: Sequence[str]) -> dict[str, list[Any]]:
+    """Parse ``name=a,b,c`` entries: a parameter and the values to choose from."""
+    found: dict[str, list[Any]] = {}
+    for entry in entries:
+        name, _, values = entry.partition("=")
+        listed = [_parsed(part.strip()) for part in values.split(",") if part.strip()]
+        if not name.strip() or len(listed) < 2:
+            raise InvalidInput(f"--tune {entry!r}: write it as name=a,b,c with two values or more")
+        found[{"rounds": "n_rounds"}.get(name.strip(), name.strip())] = listed
+    return found
+
+
 def settings_of(entries: Sequence[str]) -> dict[str, Any]:
     """Parse ``name=value`` entries; numbers, true, false and null are read as such."""
     found: dict[str, Any] = {}
@@ -46,8 +75,5 @@ def settings_of(entries: Sequence[str]) -> dict[str, Any]:
         name, equals, value = entry.partition("=")
         if not equals or not name.strip():
             raise InvalidInput(f"--set {entry!r}: write it as name=value")
-        try:
-            found[name.strip()] = json.loads(value)
-        except ValueError:
-            found[name.strip()] = value
+        found[name.strip()] = _parsed(value)
     return found

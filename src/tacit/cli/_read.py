@@ -193,7 +193,7 @@ def _separated(path: Path, text: str, separator: str, advance: Any) -> Table:
 
 def _json_lines(path: Path, text: str, advance: Any) -> Table:
     records: list[dict[str, Any]] = []
-    lines = text.splitlines()
+    lines = text.split("\n")  # not splitlines: JSON text may hold other line separators
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

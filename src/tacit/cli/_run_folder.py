@@ -59,32 +59,33 @@ class RunFolder:
         self._force = force
         self._committed = False
         self._ledger: Ledger | None = None
-        self._new_ledger = False
+        self.new_ledger = False
 
     def __enter__(self) -> Self:
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "is a file", str(self.path))
         self._new_folder = not self.path.exists()
-        if not self._new_folder and any(self.path.iterdir()) and not self._force:
-            raise InvalidInput(
-                f"--out {self.path}: the folder is not empty; choose another one, or say --force "
-                "to replace the run in it (its ledger is kept)"
-            )
         # Both folders now, so that a place that cannot be written is found before the budget is.
         self.path.mkdir(parents=True, exist_ok=True)
-        name = self.path.absolute().name
+        self._lock = _locked(self.path)
         try:
-            self.stage = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.path.absolute().parent))
-        except OSError:
-            self._remove_if_empty()
+            if any(self.path.iterdir()) and not self._force:
+                raise InvalidInput(
+                    f"--out {self.path}: the folder is not empty; choose another one, or say "
+                    "--force to replace the run in it (its ledger is kept)"
+                )
+            whole = self.path.absolute()
+            self.stage = Path(tempfile.mkdtemp(prefix=f".{whole.name}.", dir=whole.parent))
+        except BaseException:
+            self._leave()
             raise
         return self
 
     def own_ledger(self, epsilon: float, delta: float) -> Ledger:
         """Return the folder's own ledger: a new one with this total, or the one that is there."""
         file = self.path / LEDGER
-        self._new_ledger = not file.exists()
-        self._ledger = Ledger(file, epsilon, delta) if self._new_ledger else Ledger(file)
+        self.new_ledger = not file.exists()
+        self._ledger = Ledger(file, epsilon, delta) if self.new_ledger else Ledger(file)
         return self._ledger
 
     def write(self, name: str, content: str | bytes) -> None:
@@ -110,12 +111,10 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self.stage, ignore_errors=True)
-        if self._committed:
-            return
-        if self._ledger is not None:
+        if not self._committed and self._ledger is not None:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 self._settle_ledger(self._ledger)
-        self._remove_if_empty()
+        self._leave()
 
     def _settle_ledger(self, ledger: Ledger) -> None:
         lines = ledger.lines()
@@ -125,13 +124,36 @@ class RunFolder:
                 f"what was spent stays recorded in {self.path / LEDGER}: "
                 f"ε = {max(line.spent.epsilon for line in lines):.4g}"
             )
-        elif self._new_ledger:
+        elif self.new_ledger:
             (self.path / LEDGER).unlink()
 
-    def _remove_if_empty(self) -> None:
+    def _leave(self) -> None:
         if self._new_folder:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # not empty: there is something to keep
                 self.path.rmdir()
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Keep other runs out of the folder while the returned file descriptor is open.
+
+    Otherwise one run could take another's ledger, not yet charged, for its own unused one.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this platform
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise ModelFileError(
+            f"--out {folder}: another run is writing to this folder; wait for it, or choose "
+            "another one"
+        ) from None
+    return descriptor
 
 
 def write_intake(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from tacit.cli._exits import CHECK_FAILED
 from tacit.cli._options import number_or_auto
@@ -62,7 +62,7 @@ def audit(
                         random_state=seed,
                     )
                 )
-    table = Table("mechanism", "claim", "at least", "tightness", "verdict")
+    table = Table(Column("mechanism", no_wrap=True), "claim", "at least", "tightness", "verdict")
     for result in results:
         table.add_row(
             result.target,

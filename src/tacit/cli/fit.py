@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from tacit.cli._config import read_config
-from tacit.cli._options import Delta, Encoding, Format, Separator, number_or_auto, settings_of
-from tacit.cli._output import Json, Quiet, begin, current
+from tacit.cli._options import (
+    Delta,
+    Encoding,
+    Format,
+    Separator,
+    candidates_of,
+    number_or_auto,
+    settings_of,
+)
+from tacit.cli._output import Json, Quiet, begin
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tacit.cli._fit_run import Run
     from tacit.cli._intake import Intake
     from tacit.cli._read import Table as Cells
 
@@ -110,6 +115,14 @@ def fit(
     set: Annotated[  # noqa: A002 - the option is --set
         list[str] | None, typer.Option(help="name=value: any other parameter of the method.")
     ] = None,
+    tune: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="name=a,b,c: choose a parameter by accounted private selection; the budget pays "
+            "for the search and the model together.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
     test_size: Annotated[
         float | None,
         typer.Option(help="Share of every task's rows to test on.", rich_help_panel=_RESULT),
@@ -143,6 +156,7 @@ def fit(
     begin(quiet=quiet, as_json=json)
     asked = {**locals()}
     from tacit.cli import _fit_run
+    from tacit.cli._fit_show import show, show_rehearsal
     from tacit.cli._read import read_table
 
     columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
@@ -164,6 +178,7 @@ def fit(
         force=force,
         ledger=ledger,
         test_size=test_size,
+        tune=candidates_of(tune or ()),
         public=tuple(
             f"the {word} of {f.column!r}"
             for f in intake.features
@@ -173,9 +188,9 @@ def fit(
         settings=_settings(asked, prepared.kind),
     )
     if dry_run:
-        _show_rehearsal(_fit_run.dry_run(request, prepared), request)
+        show_rehearsal(_fit_run.dry_run(request, prepared), request)
     else:
-        _show(_fit_run.run(request, prepared), request)
+        show(_fit_run.run(request, prepared), request)
 
 
 def text_encoding(encoding: str) -> str:
@@ -237,61 +252,3 @@ def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:
         if kept[name] is not None:
             kept[name] = str(Path(kept[name]).absolute())
     return {**kept, "kind": kind}
-
-
-def _show(done: Run, request: Any) -> None:
-    output, statement = current(), done.model.privacy_
-    prepared = done.prepared
-    output.show(
-        f"{request.method}: {len(prepared.names)} tasks, {len(prepared.codes)} rows, "
-        f"{prepared.X.shape[1]} features, {prepared.kind}"
-    )
-    if prepared.n_filled:
-        output.note(f"{prepared.n_filled} missing values filled ({prepared.intake.missing})")
-    if done.evaluation is not None:
-        table = Table("method", f"held-out {done.evaluation.measure}")
-        for name, error in done.evaluation.overall.items():
-            table.add_row(name, f"{error:.4f}")
-        output.show(table)
-    output.show(statement.explain())
-    output.show(f"run folder: {request.out}")
-    if not statement.holds:
-        output.warn("this run is NOT private; see the statement")
-    output.result(
-        {
-            "run": str(request.out),
-            "method": request.method,
-            "kind": prepared.kind,
-            "n_tasks": len(prepared.names),
-            "n_rows": len(prepared.codes),
-            "n_features": prepared.X.shape[1],
-            "n_filled": prepared.n_filled,
-            "report": str(request.out / "report.html"),
-            "held_out": None
-            if done.evaluation is None
-            else {"measure": done.evaluation.measure, **done.evaluation.overall},
-            "statement": json.loads(statement.to_json()),
-        }
-    )
-
-
-def _show_rehearsal(found: dict[str, Any], request: Any) -> None:
-    from tacit.cli.plan import sizes
-
-    output = current()
-    output.show("Plan (nothing was spent, nothing was written)")
-    output.show(
-        f"{found['method']}: {found['n_tasks']} tasks, {found['n_rows']} rows, "
-        f"{found['n_features']} features, {found['kind']}"
-    )
-    for row in found["history"]:
-        output.show(f"release {row['round']}: {row['mechanism']} noise, scale {row['scale']:.4g}")
-    found["sizes"] = sizes(
-        found["method"], found["n_tasks"], found["n_features"], found["n_outputs"]
-    )
-    for name, value in found["sizes"].items():
-        output.show(f"{name}: {value}")
-    for unit, epsilon, delta in found["ledger_left"] or ():
-        output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
-    output.show(f"Statement to be: {found.pop('explained')}")
-    output.result(found)

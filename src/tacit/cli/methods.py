@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from tacit.cli._output import Json, Quiet, begin
 
@@ -23,7 +23,7 @@ def methods(
     from tacit.cli import _methods
     from tacit.cli.plan import sizes
 
-    table = Table("method", "for", "unit", "up", "down", "targets")
+    table = Table(Column("method", no_wrap=True), "for", "unit", "up", "down", "targets")
     listed = []
     for name, kinds in _methods.methods().items():
         unit = {"single-task": "task (nothing leaves)", "pooled": "nobody"}.get(name, "task")

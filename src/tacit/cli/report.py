@@ -113,9 +113,6 @@ def export(
     and tacit report work on it.
     """
     output = begin(quiet=quiet, as_json=json)
-    import csv
-    import io
-
     from tacit.cli._prepare import matching_task
     from tacit.cli._report_page import BILLBOARD, write_page
     from tacit.cli._run_folder import EVALUATION, RunFolder, load_run, table_csv, write_intake
@@ -138,9 +135,28 @@ def export(
         if (run / BILLBOARD).exists():
             folder.write(BILLBOARD, (run / BILLBOARD).read_bytes())
         if (run / EVALUATION).exists():
-            scores = csv.DictReader(io.StringIO((run / EVALUATION).read_text(encoding="utf-8")))
-            folder.write(EVALUATION, table_csv(row for row in scores if row["task"] == str(own)))
+            text = (run / EVALUATION).read_text(encoding="utf-8")
+            folder.write(EVALUATION, _own_scores(text, str(own), manifest["method"]))
         write_page(model, folder.stage / "report.html", folder=folder.stage, party=own)
         folder.commit()
     output.show(f"{own}'s own files: {out}")
     output.result({"party": str(own), "out": str(out)})
+
+
+def _own_scores(text: str, own: str, method: str) -> str:
+    """Return a party's line of the scores: of the run's model, and of learning alone.
+
+    Guarantee: the score of the pooled model stays out. It was fitted on others' rows without
+    protection, so its errors on the party's rows would tell of them.
+    """
+    import csv
+    import io
+
+    from tacit.cli._run_folder import table_csv
+
+    shown = ("task", "n_test", method, "single-task")
+    return table_csv(
+        {name: row[name] for name in shown if name in row}
+        for row in csv.DictReader(io.StringIO(text))
+        if row["task"] == own
+    )

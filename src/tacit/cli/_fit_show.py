@@ -1,0 +1,78 @@
+"""What ``tacit fit`` tells about a finished run, or about a run to be."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from tacit.cli._output import current
+from tacit.cli.plan import sizes
+
+if TYPE_CHECKING:
+    from tacit.cli._fit_run import Request, Run
+
+__all__ = ["show", "show_rehearsal"]
+
+
+def show(done: Run, request: Request) -> None:
+    """Print what was learned, what it is worth and what is guaranteed."""
+    output, statement = current(), done.model.privacy_
+    prepared = done.prepared
+    output.show(
+        f"{request.method}: {len(prepared.names)} tasks, {len(prepared.codes)} rows, "
+        f"{prepared.X.shape[1]} features, {prepared.kind}"
+    )
+    if prepared.n_filled:
+        output.note(f"{prepared.n_filled} missing values filled ({prepared.intake.missing})")
+    if done.chosen:
+        chosen = ", ".join(f"{name} = {value}" for name, value in done.chosen.items())
+        output.show(f"chosen by accounted selection: {chosen}")
+    if done.evaluation is not None:
+        table = Table("method", f"held-out {done.evaluation.measure}")
+        for name, error in done.evaluation.overall.items():
+            table.add_row(name, f"{error:.4f}")
+        output.show(table)
+    output.show(statement.explain())
+    output.show(f"run folder: {request.out}")
+    if not statement.holds:
+        output.warn("this run is NOT private; see the statement")
+    output.result(
+        {
+            "run": str(request.out),
+            "method": request.method,
+            "kind": prepared.kind,
+            "n_tasks": len(prepared.names),
+            "n_rows": len(prepared.codes),
+            "n_features": prepared.X.shape[1],
+            "n_filled": prepared.n_filled,
+            "chosen": done.chosen,
+            "report": str(request.out / "report.html"),
+            "held_out": None
+            if done.evaluation is None
+            else {"measure": done.evaluation.measure, **done.evaluation.overall},
+            "statement": json.loads(statement.to_json()),
+        }
+    )
+
+
+def show_rehearsal(found: dict[str, Any], request: Request) -> None:
+    """Print the plan and the statement to be."""
+    output = current()
+    output.show("Plan (nothing was spent, nothing was written)")
+    output.show(
+        f"{found['method']}: {found['n_tasks']} tasks, {found['n_rows']} rows, "
+        f"{found['n_features']} features, {found['kind']}"
+    )
+    for row in found["history"]:
+        output.show(f"release {row['round']}: {row['mechanism']} noise, scale {row['scale']:.4g}")
+    found["sizes"] = sizes(
+        found["method"], found["n_tasks"], found["n_features"], found["n_outputs"]
+    )
+    for name, value in found["sizes"].items():
+        output.show(f"{name}: {value}")
+    for unit, epsilon, delta in found["ledger_left"] or ():
+        output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+    output.show(f"Statement to be: {found.pop('explained')}")
+    output.result(found)
