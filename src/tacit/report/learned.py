@@ -41,7 +41,7 @@ def compared(facts: Facts) -> str | None:
         return None
     name = evaluation.methods[1]
     mine, other = (float(value) for value in evaluation.total[:2])
-    how = "as high as"
+    how = "level with"
     if abs(other - mine) >= 0.005 * other:
         change = f"{percent(abs(other - mine) / other)} " if other > 0 else ""
         how = f"{change}{'below' if mine < other else 'above'}"

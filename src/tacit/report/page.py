@@ -24,6 +24,16 @@ from tacit.report.sections import (
 
 __all__ = ["page"]
 
+_LINKS = {
+    "learned": "Results",
+    "own": "Own model",
+    "privacy": "Privacy",
+    "cost": "Cost",
+    "shared": "Shared",
+    "map": "Task map",
+    "audit": "Audit",
+}
+
 
 def page(facts: Facts, *, title: str | None = None) -> str:
     """Return the whole HTML document."""
@@ -38,7 +48,7 @@ def page(facts: Facts, *, title: str | None = None) -> str:
         audit_section(facts),
     ]
     shown = [(name, label, body) for part in sections if part for name, label, body in (part,)]
-    links = join(tag("li", tag("a", label, href=f"#{name}")) for name, label, _ in shown)
+    links = join(tag("li", tag("a", _LINKS[name], href=f"#{name}")) for name, _, _ in shown)
     body = tag(
         "body",
         mark_definitions(),

@@ -182,7 +182,7 @@ def _directions(facts: Facts, spectrum: Spectrum) -> list[Markup]:
         # A direction has no sign; its largest weight is shown as positive.
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
         vectors = vectors * np.where(largest < 0, -1.0, 1.0)
-        names = [f"Direction {rank + 1}" for rank in range(shown)]
+        names = [f"Direction\u00a0{rank + 1}" for rank in range(shown)]
         parts.append(weights_table(facts, vectors, "Features in the shared directions", names))
     return parts
 
