@@ -65,7 +65,7 @@ def train(
     for level, tuned in method.get("tuned", {}).items():
         if math.isclose(float(level), epsilon):
             parameters.update(tuned)
-    if method["estimator"] != "SingleTask":
+    if method["estimator"] not in ("SingleTask", "Pooled"):
         parameters["epsilon"] = math.inf if method.get("open") else epsilon
         if not method.get("open"):
             parameters.setdefault("delta", paper_delta(train_rows.n_tasks))

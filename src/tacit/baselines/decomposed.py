@@ -1,8 +1,8 @@
 """Models as a shared part plus an own part, W = P + Q, without privacy.
 
 Minimises Σ_i L_i(p_i + q_i) + λ₁·shared(P) + λ₂·own(Q): trace norm (or ℓ2,1) on P, ℓ1 on the
-entries of Q (or ℓ2 by task, or ridge). λ₁ is first chosen for Q = 0, then λ₂ and a possibly
-larger λ₁ together, all by cross-validation within tasks.
+entries of Q (or ℓ2 by task, or ridge). λ₁ is first chosen for Q = 0, then compared with pairs (λ₁, λ₂), all by
+cross-validation within tasks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tacit.baselines.structured import (
     StructuredFit,
     choose_strength,
     held_out_error,
+    largest_strength,
     prepare,
     shared_penalty,
     validation_folds,
@@ -29,8 +30,9 @@ from tacit.tasks import TaskSet
 
 __all__ = ["choose_decomposed_strengths", "fit_decomposed"]
 
-_SHARED_FACTORS = (1.0, 2.0)
-_OWN_PATH = (0.6, 0.2, 0.07)
+# Shares of the strengths at which P, and Q, vanish; Q is of use when both fall together.
+_SHARED_PATH = (0.1, 0.03, 0.01, 0.003)
+_OWN_SHARES = (1.0, 0.3)
 _INTERCEPT_RIDGE = 1e-3
 
 
@@ -77,9 +79,10 @@ def choose_decomposed_strengths(
 ) -> tuple[float, float]:
     """Return (λ₁, λ₂) with the least cross-validated loss; λ₂ may be so large that Q = 0."""
     first = choose_strength(tasks, loss, pattern, fit_intercept=fit_intercept)
-    largest = _largest_own(prepare(tasks, loss, fit_intercept=fit_intercept))
+    full = prepare(tasks, loss, fit_intercept=fit_intercept)
+    top, largest = largest_strength(full, pattern), _largest_own(full)
     candidates = [(first, 1e6 * largest)] + [
-        (factor * first, share * largest) for factor in _SHARED_FACTORS for share in _OWN_PATH
+        (part * top, share * part * largest) for part in _SHARED_PATH for share in _OWN_SHARES
     ]
     errors = np.zeros(len(candidates))
     for train, held in validation_folds(tasks, n_folds=3):

@@ -51,6 +51,7 @@ __all__ = [
     "ModelProtectedState",
     "Moment",
     "candidate_priors",
+    "fitted_under",
     "moment_bound",
     "moment_mechanism",
 ]
@@ -152,6 +153,21 @@ def candidate_priors(shape: Shape | None) -> Sequence[Mapping[str, Array]]:
     return [{"prior_covariance": covariance} for covariance in covariances]
 
 
+def fitted_under(
+    outputs: Sequence[TaskSet], loss: Loss, shape: Shape | None, *, fit_intercept: bool
+) -> Array:
+    """Return every task's own fit under a shape, (m, k, d + 1), the intercept last.
+
+    Guarantee: row i depends on task i's rows and the (public) shape only.
+    """
+    priors = candidate_priors(shape)
+    models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
+    for number, tasks in enumerate(outputs):
+        fit = local_fit(tasks, loss, intercept=fit_intercept, priors=priors)
+        models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
+    return models
+
+
 @dataclass(frozen=True)
 class ModelProtectedState:
     """What a stack of tasks keeps: rows by output, models (m, k, d + 1), the public moment."""
@@ -237,9 +253,4 @@ class ModelProtectedProtocol:
 
     def fitted(self, outputs: Sequence[TaskSet], shape: Shape | None) -> Array:
         """Return every task's own fit under the shape, (m, k, d + 1)."""
-        priors = candidate_priors(shape)
-        models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
-        for number, tasks in enumerate(outputs):
-            fit = local_fit(tasks, self.loss, intercept=self.fit_intercept, priors=priors)
-            models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-        return models
+        return fitted_under(outputs, self.loss, shape, fit_intercept=self.fit_intercept)

@@ -8,7 +8,9 @@ Two maps:
 
 - *optimal*: M = (I + s(c̄ C⁻¹ − I))⁻¹ with C the noise-aware `Shape` and c̄ its largest eigenvalue:
   the prox of the quadratic that alternating minimisation puts in place of the norm. It is the
-  identity when nothing stands out of the noise, and such a round changes nothing.
+  identity when nothing stands out of the noise, and such a round changes nothing. After the last
+  round every task fits its rows to the end under the shape of all releases together, as
+  `tacit.protocols.model_protected` does: gradient steps alone would leave it overfitted.
 - *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues shifted up by the noise's edge so
   that noise of either sign never deletes a direction. One-sided (published) noise needs no shift.
 """
@@ -27,9 +29,9 @@ from tacit.numerics.objective import Objective
 from tacit.numerics.shared_map import apply_map
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
 from tacit.privacy.bounds import SecondMoment
-from tacit.privacy.mechanisms import Gaussian, Laplace, Mechanism
+from tacit.privacy.mechanisms import Laplace, Mechanism
 from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.model_protected import Moment, moment_bound
+from tacit.protocols.model_protected import Moment, fitted_under, moment_bound
 from tacit.protocols.shrinkage import Coordinates, Shape, safe_shift
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -80,6 +82,7 @@ class ProximalState:
     ``own_mapped`` are the same for the sparse part q of a decomposed model.
     """
 
+    outputs: tuple[TaskSet, ...]
     objectives: tuple[Objective, ...]
     steps: Array
     proposed: Array
@@ -88,6 +91,7 @@ class ProximalState:
     own_mapped: Array
     offsets: Array
     moment: Moment
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,9 @@ class ProximalProtocol:
                     level = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
                     models[:, number, -1] = level
         nothing = np.zeros_like(models)
-        return ProximalState(objectives, steps, models, models, nothing, nothing, means, Moment())
+        return ProximalState(
+            outputs, objectives, steps, models, models, nothing, nothing, means, Moment()
+        )
 
     def _width(self, state: ProximalState) -> int:
         """Return d, the features without the intercept column."""
@@ -182,28 +188,34 @@ class ProximalProtocol:
         """Return the mechanism of round ``t``."""
         return self.mechanisms[t]
 
-    def shared_map(self, moment: Moment, release: Array, t: int) -> SharedMap | None:
-        """Return the map of a round from public values; None if nothing stands out."""
-        mechanism, d = self.mechanisms[t], release.shape[0]
-        if self.shrinkage == "soft-threshold":
-            value = np.diag(release) if self.diagonal and release.ndim == 2 else release
-            edge = 0.0
-            if mechanism.sound and value.ndim == 1:
-                edge = Coordinates(mechanism.scale, heavy=isinstance(mechanism, Laplace)).edge
-            elif mechanism.sound and not isinstance(mechanism, Gaussian):
-                edge = mechanism.edge(d)  # type: ignore[attr-defined]
-            return SharedMap.soft_threshold(value, self.strength, edge)
+    def shape(self, moment: Moment, t: int) -> Shape:
+        """Return what stands out of the noise of all releases so far."""
         trace = float(self.n_tasks) if self.clip is None else None
-        shape = moment.shape(mechanism, n_tasks=self.n_tasks, trace=trace)
-        return None if shape.flat else SharedMap.of_shape(shape, self.strength)
+        return moment.shape(self.mechanisms[t], n_tasks=self.n_tasks, trace=trace)
+
+    def soft_threshold(self, release: Array, t: int) -> SharedMap:
+        """Return the paper's map of one release, with the safe shift where noise has two signs."""
+        mechanism, d = self.mechanisms[t], release.shape[0]
+        value = np.diag(release) if self.diagonal and release.ndim == 2 else release
+        edge = 0.0
+        if mechanism.sound and value.ndim == 1:
+            edge = Coordinates(mechanism.scale, heavy=isinstance(mechanism, Laplace)).edge
+        elif mechanism.sound:
+            edge = mechanism.edge(d)  # type: ignore[attr-defined]
+        return SharedMap.soft_threshold(value, self.strength, edge)
 
     def listen(self, state: ProximalState, release: Array, t: int) -> ProximalState:
         """Apply the map, add momentum, take one gradient step."""
         release = np.asarray(release)
         moment = state.moment.plus(release, self.mechanisms[t].scale)
-        shared = self.shared_map(moment, release, t)
-        if shared is None:
-            return replace(state, moment=moment)
+        if self.shrinkage == "soft-threshold":
+            shared = self.soft_threshold(release, t)
+        else:
+            shape = self.shape(moment, t)
+            state = replace(state, moment=moment, shape=shape)
+            if shape.flat:
+                return state
+            shared = SharedMap.of_shape(shape, self.strength)
         mapped = self._mapped(state, shared)
         beta = self._momentum(t + 1, state.steps)
         point = _ahead(mapped, state.mapped, beta)
@@ -266,6 +278,10 @@ class ProximalProtocol:
 
     def finish(self, state: ProximalState) -> Array:
         """Return models (m, k, d + 1), the intercept last."""
+        if self.shrinkage == "optimal" and self.sparse is None:
+            return fitted_under(
+                state.outputs, self.loss, state.shape, fit_intercept=self.fit_intercept
+            )
         d = self._width(state)
         W = state.mapped + state.own_mapped
         coef = np.asarray(W[..., :d], dtype=np.float64)
