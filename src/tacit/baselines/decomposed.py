@@ -1,8 +1,8 @@
 """Models as a shared part plus an own part, W = P + Q, without privacy.
 
 Minimises Σ_i L_i(p_i + q_i) + λ₁·shared(P) + λ₂·own(Q): trace norm (or ℓ2,1) on P, ℓ1 on the
-entries of Q (or ℓ2 by task, or ridge). λ₁ is first chosen for Q = 0, then compared with pairs (λ₁, λ₂), all by
-cross-validation within tasks.
+entries of Q (or ℓ2 by task, or ridge). λ₁ is first chosen for Q = 0, then compared with pairs
+(λ₁, λ₂), all by cross-validation within tasks.
 """
 
 from __future__ import annotations
