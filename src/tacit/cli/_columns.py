@@ -34,8 +34,21 @@ def _number(cell: Any) -> float | None:
         return None
 
 
+def _all_numbers(cells: list[Any]) -> Array | None:
+    """Return plain numbers at once, None where a cell needs a closer look."""
+    try:
+        values = np.array(cells, dtype=np.float64)
+        words = [cell for cell in cells if isinstance(cell, str)]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return values if "_" not in "".join(words) and values.ndim == 1 else None
+
+
 def numbers(cells: list[Any]) -> tuple[Array, list[int]]:
     """Return the cells as floats (NaN where missing), and the rows that are not numbers."""
+    at_once = _all_numbers(cells)
+    if at_once is not None:
+        return at_once, []
     values = [_number(cell) for cell in cells]
     strange = [row for row, value in enumerate(values) if value is None]
     if strange:
