@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
+from tacit import SharedPriorRegressor
 from tacit.errors import InvalidInput
 from tacit.privacy import Adjacency, Norm, SecondMoment, Unit, VectorClip, mechanism
 from tacit.privacy.accounting import compose
@@ -30,13 +31,31 @@ def test_the_planned_noise_costs_exactly_the_budget(method):
 
 def test_planned_sensitivities_are_those_of_the_bounds():
     clip, moment = VectorClip(2.0), SecondMoment(2.0)
-    mean, second = plan("shared-prior", 100, 5, clip=2.0).releases
+    (mean,) = plan("averaged", 100, 5, clip=2.0).releases
+    (second,) = plan("low-rank", 100, 5, clip=2.0).releases
     assert mean.sensitivity == pytest.approx(
         clip.sensitivity(Norm.L2, Adjacency.REPLACE_ONE), rel=1e-6
     )
     assert second.sensitivity == pytest.approx(
         moment.sensitivity(Norm.FROBENIUS, Adjacency.REPLACE_ONE), rel=1e-6
     )
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_the_plan_of_a_shared_prior_is_what_the_estimator_does(delta):
+    planned = plan("shared-prior", 60, 5, epsilon=2.0, delta=delta).releases
+    rng = np.random.default_rng(0)
+    model = SharedPriorRegressor(epsilon=2.0, delta=delta)
+    model.fit(rng.normal(size=(240, 5)), rng.normal(size=240), tasks=np.repeat(range(60), 4))
+    assert [release.mechanism for release in planned] == [h["mechanism"] for h in model.history_]
+    for release, posting in zip(planned, model.billboard_, strict=True):
+        size = posting.value.size
+        side = posting.value.shape[0]
+        assert release.n_numbers == (size if posting.value.ndim == 1 else side * (side + 1) // 2)
+        if delta > 0:
+            multiplier = posting.event.noise_multiplier
+            assert release.noise_multiplier == pytest.approx(multiplier, rel=1e-9)
+        assert release.sensitivity > 0
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tacit import _check
 from tacit.errors import InvalidInput
-from tacit.privacy.accounting.allocation import scale_pure
-from tacit.privacy.accounting.composition import calibrate
+from tacit.privacy.accounting.allocation import scale_gaussian, scale_pure
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
 from tacit.privacy.unit import Adjacency, Unit
 
@@ -98,18 +97,32 @@ class _Shape:
     kind: str  # "vector", "diagonal", "matrix" or "stack" (a vector per task, noised at the task)
     sensitivity: Callable[[float], float]
     signal: Callable[[float, int], float]
+    side: Callable[[int, int], int] = lambda d, _k: d  # entries, or rows of a matrix
+    share: float = 1.0  # relative noise budget
 
 
-_MEAN = _Shape("vector", lambda K: 2 * K, lambda K, m: m * K)
+# The shared prior sends directions with a border of length B, and a ballot of 33 octaves.
+_BORDERED = 1 + 0.4**2
+_OCTAVES = 33
+_MEAN = _Shape("vector", lambda K: 2 * K, lambda K, m: m * K, lambda d, k: d * k)
 _MOMENT = _Shape("matrix", lambda K: math.sqrt(2) * K * K, lambda K, m: m * K * K)
 _DIAGONAL = _Shape("diagonal", lambda K: math.sqrt(2) * K * K, lambda K, m: m * K * K)
-_STACK = _Shape("stack", lambda K: 2 * K, lambda K, _m: K)
+_STACK = _Shape("stack", lambda K: 2 * K, lambda K, _m: K, lambda d, k: d * k)
+_BORDER = _Shape(
+    "matrix",
+    lambda _K: math.sqrt(2) * _BORDERED,
+    lambda _K, m: m * _BORDERED,
+    lambda d, k: d + k,
+)
+_BALLOT = _Shape(
+    "diagonal", lambda _K: math.sqrt(2), lambda _K, m: float(m), lambda _d, _k: _OCTAVES, 0.35
+)
 
 _RELEASES: dict[str, dict[str, _Shape]] = {
     "low-rank": {"second moment": _MOMENT},
     "low-rank-sparse": {"second moment": _MOMENT},
     "group-sparse": {"squared feature norms": _DIAGONAL},
-    "shared-prior": {"mean": _MEAN, "second moment": _MOMENT},
+    "shared-prior": {"bordered second moment": _BORDER, "length of the mean": _BALLOT},
     "mean-regularized": {"mean": _MEAN},
     "averaged": {"mean": _MEAN},
     "task-relationship": {"own model": _STACK},
@@ -118,6 +131,7 @@ _RELEASES: dict[str, dict[str, _Shape]] = {
     "pooled": {},
 }
 METHODS = tuple(sorted(_RELEASES))
+_ONCE = {"averaged", "pooled", "shared-prior", "single-task", "task-relationship", "transfer"}
 
 
 def _numbers(shape: _Shape, d: int) -> int:
@@ -137,17 +151,18 @@ def _gaussian(shape: _Shape, name: str, d: int, K: float, m: int, noise: float) 
 def _pure(shape: _Shape, name: str, d: int, K: float, m: int, noise: float) -> PlannedRelease:
     """Return the pure-ε release; ``noise`` is the ε of one release."""
     if shape.kind == "matrix":
-        # A − B of W_d(d + 1, c I), c = K²/ε: entries of variance 4(d+1)c² and 2(d+1)c².
-        mechanism, sensitivity = "two-sided-wishart", 2 * K * K
-        c = K * K / noise
+        # A − B of W_d(d + 1, c I), c = S/2ε for trace sensitivity S (√2 times Frobenius's):
+        # entries of variance 4(d+1)c² and 2(d+1)c².
+        mechanism, sensitivity = "two-sided-wishart", math.sqrt(2) * shape.sensitivity(K)
+        c = sensitivity / (2 * noise)
         deviation, norm = 2 * c * math.sqrt(d + 1), c * (d + 1) * math.sqrt(2 * d)
     elif shape.kind == "diagonal":
-        mechanism, sensitivity = "laplace", 2 * K * K
+        mechanism, sensitivity = "laplace", math.sqrt(2) * shape.sensitivity(K)
         deviation = math.sqrt(2) * sensitivity / noise
         norm = deviation * math.sqrt(d)
     else:
         # ‖b‖ ~ Gamma(d, S/ε) in a uniform direction: E‖b‖² = d(d + 1)(S/ε)².
-        mechanism, sensitivity = "gamma-vector", 2 * K
+        mechanism, sensitivity = "gamma-vector", shape.sensitivity(K)
         deviation = math.sqrt(d + 1) * sensitivity / noise
         norm = deviation * math.sqrt(d)
     return PlannedRelease(
@@ -186,17 +201,14 @@ def _releases(
         return ()
     if method == "transfer":
         return (_objective(d, n, epsilon),)
-    steps = T * len(shapes)
-    make = _gaussian if delta > 0 else _pure
-    noise = (
-        calibrate(epsilon, delta, n_releases=steps)
-        if delta > 0
-        else float(scale_pure([1.0] * steps, epsilon)[0])
-    )
-    # Outputs of one task are clipped together: k times the numbers of a vector, one d × d moment.
-    sizes = {"vector": d * k, "stack": d * k, "diagonal": d, "matrix": d}
+    shares = [shape.share for shape in shapes.values()] * T
+    if delta > 0:
+        make, noises = _gaussian, scale_gaussian(shares, epsilon, delta)
+    else:
+        make, noises = _pure, scale_pure(shares, epsilon)
     return tuple(
-        make(shape, name, sizes[shape.kind], K, m, noise) for name, shape in shapes.items()
+        make(shape, name, shape.side(d, k), K, m, float(noise))
+        for (name, shape), noise in zip(shapes.items(), noises, strict=False)
     )
 
 
@@ -210,7 +222,8 @@ def _sizes(method: str, m: int, n: int | None, d: int, k: int) -> tuple[int, int
     if method in ("low-rank", "low-rank-sparse"):
         return d * k, square, 4 * square  # the sum, its noise, eigenvectors, the map
     if method == "shared-prior":
-        return d * k, square + d * k, 4 * square + 2 * d * k
+        bordered = (d + k) ** 2
+        return d * k + _OCTAVES, bordered + _OCTAVES, 4 * bordered + 2 * _OCTAVES
     if method == "group-sparse":
         return d * k, d, 3 * d
     if method in ("mean-regularized", "averaged"):
@@ -284,7 +297,7 @@ def plan(
     if isinstance(delta, str):
         raise InvalidInput(f"delta={delta!r}: must be 'auto' or a number in [0, 1)")
     delta = check_delta(delta)
-    if method in ("averaged", "single-task", "pooled", "task-relationship", "transfer") and T != 1:
+    if method in _ONCE and T != 1:
         raise InvalidInput(f"n_rounds={T}: {method!r} speaks once; use n_rounds=1")
 
     releases = _releases(method, m, d, k, n, K, T, epsilon, delta)
