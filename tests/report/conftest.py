@@ -49,6 +49,10 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.elements if name == tag]
 
     @property
+    def red_banners(self) -> str:
+        return " ".join(re.findall(r'<div class="banner bad"[^>]*>(.*?)</div>', self.text))
+
+    @property
     def said(self) -> str:
         return re.sub(r"\s+", " ", " ".join(self.words))
 

@@ -119,16 +119,16 @@ def test_seeded_leaking_and_open_runs_wear_a_red_banner(read, hospitals, fitted)
     X, y, tasks = hospitals[0]
     seeded = tacit.MeanRegularizedRegressor(random_state=1).fit(X, y, tasks=tasks)
     page = read(seeded)
-    assert "fixed seed" in page.said
+    assert "fixed seed" in page.red_banners
     assert "not protected" in page.said
     with pytest.warns(PrivacyWarning):
         leaking = tacit.LowRankRegressor(
             mechanism="wishart-published", update="proximal", clip=1.0, n_rounds=3
         ).fit(X, y, tasks=tasks)
-    assert "This leaks." in read(leaking).said
+    assert "This leaks." in read(leaking).red_banners
+    assert "added no noise" in read(fitted["pooled"]).red_banners
     assert "This run protects nobody." in read(fitted["pooled"]).said
-    banners = [a for a in read(fitted["prior"]).all("div") if "bad" in a.get("class", "")]
-    assert not banners
+    assert read(fitted["prior"]).red_banners == ""
 
 
 def test_weak_protection_is_not_called_protection(read, fitted):
@@ -157,7 +157,7 @@ def test_audits_show_claims_and_what_was_measured(read, fitted):
         epsilon_direct=1.4,
     )
     page = _checked(read(fitted["prior"], audit=result))
-    assert "The audit broke the claim." in page.said
+    assert "The audit broke the claim." in page.red_banners
     page = _checked(read(fitted["prior"], audit=[(0.5, 0.31), (1.0, 0.72)]))
     assert "No attack found more" in page.said
     assert "0.72" in page.said

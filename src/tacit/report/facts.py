@@ -120,7 +120,7 @@ def collect(
         releases_kept=posted is not None and len(posted) > 0,
         shared=read_shared(values, history, public) if statement.private else Shared(),
         shared_coef=_fitting(model.shared_coef_, d),
-        released_coef=_released(coef, values) if statement.unit == "row" else None,
+        released_coef=_released(coef, values) if coef.shape[2] == d else None,
         own_coef=None if own is None or coef.shape[2] != d else coef[own],
         own_intercept=None if own is None else np.atleast_1d(model.intercept_[own]),
         evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party),
@@ -142,7 +142,7 @@ def _fitting(coef: AnyArray | None, n_features: int) -> Array | None:
 
 
 def _released(coef: Array, values: list[AnyArray]) -> Array | None:
-    """Return all models if each of their numbers stands on the billboard (the unit is the row)."""
+    """Return all models if each number of them stands on the billboard, as with the row unit."""
     if not values or not coef.size:
         return None
     posted = np.concatenate([np.asarray(value, dtype=float).ravel() for value in values])
