@@ -107,7 +107,7 @@ def main() -> None:
     rows, ranks = [], []
     for data_set, data, source, target in assignments():
         runs = []
-        for seed in range(options.repetitions):
+        for seed in options.seeds:
             drawn = transfers(*data, source, target, seed)
             if len(set(drawn.test[1].tolist())) == 2:
                 runs.append(compare(drawn, 1.0, seed))

@@ -1,7 +1,7 @@
 """How the library's defaults were set: on Fashion-MNIST pairs only, by a grid of public rules.
 
 The rule of the ridge strength is α = R²(1 + a·β + b·β²/n), β = E‖b‖/R the noise in units of a row.
-It looks at no row. MNIST and the hospitals took no part in the choice.
+It looks at no row.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def main() -> None:
     for n_groups in GROUPS:
         runs = [
             compare(draw(data, (0, 8), (0, 9), seed), 1.0, seed, n_groups=n_groups)
-            for seed in range(options.repetitions)
+            for seed in options.seeds
         ]
         found = summary(runs)
         for name in ("FS(W)", "FS(R)"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,17 +126,15 @@ def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -
     print(f"wrote {path}")
 
 
-def arguments(
-    description: str, more: Callable[[argparse.ArgumentParser], None] | None = None
-) -> argparse.Namespace:
-    """Return the options every script has: --quick, --repetitions, --out."""
+def arguments(description: str) -> argparse.Namespace:
+    """Return the options every script has: --quick, --repetitions, --first-seed, --out."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="two repetitions")
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first repetition")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    if more is not None:
-        more(parser)
     options = parser.parse_args()
     if options.quick:
         options.repetitions = 2
+    options.seeds = range(options.first_seed, options.first_seed + options.repetitions)
     return options

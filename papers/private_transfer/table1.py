@@ -22,7 +22,7 @@ def main() -> None:
         for position, epsilon in enumerate(EPSILONS):
             runs = [
                 compare(draw(data, (0, 8), (0, 9), seed), epsilon, seed, delta=delta)
-                for seed in range(options.repetitions)
+                for seed in options.seeds
             ]
             for name, (mean, deviation) in summary(runs).items():
                 paper = published["published"][name][position]

@@ -86,7 +86,7 @@ def test_one_call_learns_from_the_big_task_for_all_others(method):
 def test_without_a_source_the_target_learns_from_its_own_rows(method):
     X, y = _rows(2000, 0)
     model = method(5.0, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.85
+    assert model.score(X, y) > 0.8
     assert model.packages_ == ()
 
 

@@ -24,7 +24,7 @@ from tacit.protocols.transfer import (
     equal_groups,
     halves,
     learn_stack,
-    stack_design,
+    stack_learner,
     stack_prior,
     stack_rows,
     trust,
@@ -123,9 +123,8 @@ def test_the_stack_finds_the_group_that_knows():
     X = rng.standard_normal((400, 5))
     y = (X[:, 0] + X[:, 2] > 0).astype(float)[:, None]
     models = [np.array([[3.0, 3.0, 0.0]]), np.array([[1.0, -1.0, 1.0, 0.0]])]
-    level_one = stack_design(2, 0.3)
-    learner = Learner(level_one, Budget(np.inf), 1, 400)
-    prior = stack_prior((0.5, 0.5), level_one.dimension(0))
+    learner = stack_learner(2, 0.3, Budget(np.inf), 1, 400)
+    prior = stack_prior((0.5, 0.5), learner.design.dimension(0))
     stack = learn_stack(learner, DESIGN.bounded(X), models, y, prior, SeededEntropy(0))
     assert stack[0, 0] > 5 * abs(stack[0, 1])
 

@@ -21,7 +21,7 @@ from tacit.protocols.transfer import (
     equal_groups,
     halves,
     learn_stack,
-    stack_design,
+    stack_learner,
     stack_prior,
     stack_rows,
 )
@@ -161,9 +161,10 @@ class FeatureSplitTransferClassifier(TransferEstimator):
         first, second = halves(len(X), entropy)
         base = replace(learner, n_rows=len(first))
         models = base.learn(X[first], targets[first], entropy, self._centres(base, packages))
-        level_one = stack_design(design.n_groups, self._constant)
-        stacker = Learner(level_one, learner.budget, learner.n_outputs, len(second))
-        prior = stack_prior(design.shares, level_one.dimension(0))
+        stacker = stack_learner(
+            design.n_groups, self._constant, learner.budget, learner.n_outputs, len(second)
+        )
+        prior = stack_prior(design.shares, stacker.design.dimension(0))
         held = design.bounded(X[second])
         stack = learn_stack(stacker, held, models, targets[second], prior, entropy)
         return [*models, stack]

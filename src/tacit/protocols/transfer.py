@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -35,15 +35,16 @@ __all__ = [
     "equal_groups",
     "halves",
     "learn_stack",
-    "stack_design",
+    "stack_learner",
     "stack_prior",
     "stack_rows",
     "trust",
 ]
 
-# Defaults set on Fashion-MNIST pairs (papers/private_transfer/defaults.py), never on a target data
-# set of the paper: α = R²(1 + β/10 + 4β²/n), β = E‖b‖/R, and the trust in a source u/(1 + u).
+# Public rules, set on Fashion-MNIST pairs (papers/private_transfer/defaults.py, and the docs page):
+# α = R²(1 + β/10 + 4β²/n), β = E‖b‖/R; at level 1 at least 2·E‖b‖.
 _LINEAR, _QUADRATIC = 0.1, 4.0
+_STACK = 2.0
 
 
 @dataclass(frozen=True)
@@ -251,9 +252,20 @@ def halves(n_rows: int, entropy: Entropy) -> tuple[IntArray, IntArray]:
     return first, second
 
 
-def stack_design(n_groups: int, intercept: float) -> Design:
-    """Return the design of the level-1 model: K answers in one row of norm at most 1."""
-    return Design((tuple(range(n_groups)),), (1.0,), 1.0, "clip", intercept)
+def stack_learner(
+    n_groups: int, intercept: float, budget: Budget, n_outputs: int, n_rows: int
+) -> Learner:
+    """Return the learner of the level-1 model: K answers in one row of norm at most 1.
+
+    Its strength is such that the noise moves the model by at most a share of its prior's length, 1:
+    with answers near zero (level 0 is shrunk under noise) it would else decide the signs.
+    """
+    design = Design((tuple(range(n_groups)),), (1.0,), 1.0, "clip", intercept)
+    learner = Learner(design, budget, n_outputs, n_rows)
+    (noise,) = learner._noise
+    return replace(
+        learner, alpha=max(_STACK * noise, default_strength(noise, n_rows, design.reach))
+    )
 
 
 def stack_rows(parts: Sequence[Array], models: Sequence[Array], output: int) -> Array:
