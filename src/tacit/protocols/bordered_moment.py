@@ -21,7 +21,7 @@ from tacit.protocols.shrinkage import Semicircle, Shape, WishartDifference, shri
 __all__ = ["BORDER", "Prior", "border", "moment_bound", "read_prior"]
 
 # B: more of it and the mean is clearer, the second moment less so. A public constant; errors differ
-# by 1 to 10 % for B between 0.3 and 0.7, where tasks share a mean (School) or a subspace (low-rank).
+# by 1 to 10 % for B between 0.3 and 0.7, whether tasks share a mean or a subspace.
 BORDER = 0.4
 
 
