@@ -24,6 +24,7 @@ import numpy as np
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import (
     Gaussian,
@@ -233,7 +234,8 @@ class ModelProtectedProtocol:
 
     def aggregate(self, messages: Array) -> Array:
         """Sum the outer products, or squares, of the bounded models."""
-        return moment_bound(self.clip, diagonal=self.diagonal).aggregate(messages)
+        with one_blas_thread():  # many small products: threads would only wait for each other
+            return moment_bound(self.clip, diagonal=self.diagonal).aggregate(messages)
 
     def mechanism(self, t: int) -> Mechanism:
         """Return the mechanism of round ``t``."""

@@ -26,7 +26,8 @@ from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.objective import Objective
-from tacit.numerics.shared_map import apply_map
+from tacit.numerics.shared_map import apply_map, symmetric_spectrum
+from tacit.numerics.threads import one_blas_thread
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
 from tacit.privacy.bounds import SecondMoment
 from tacit.privacy.mechanisms import Laplace, Mechanism
@@ -69,7 +70,7 @@ class SharedMap:
         if release.ndim == 1:
             values, vectors = release, None
         else:
-            values, vectors = np.linalg.eigh(release)
+            values, vectors = symmetric_spectrum(release)
         roots = np.sqrt(np.maximum(safe_shift(values, edge), 1e-300))
         return cls(np.maximum(0.0, 1 - threshold / roots), vectors)
 
@@ -182,7 +183,8 @@ class ProximalProtocol:
 
     def aggregate(self, messages: Array) -> Array:
         """Sum the outer products, or squares, of the bounded models."""
-        return self._limit.aggregate(messages)
+        with one_blas_thread():  # many small products: threads would only wait for each other
+            return self._limit.aggregate(messages)
 
     def mechanism(self, t: int) -> Mechanism:
         """Return the mechanism of round ``t``."""

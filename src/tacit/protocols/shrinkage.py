@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit._types import Array
+from tacit.numerics.shared_map import symmetric_spectrum
 
 __all__ = [
     "Coordinates",
@@ -240,7 +241,7 @@ def shrink_spectrum(
 
     Guarantee: post-processing of ``matrix`` with public constants.
     """
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = symmetric_spectrum((matrix + matrix.T) / 2)
     n_features = values.size
     margin = 1 + n_features ** (-2 / 3)
 
