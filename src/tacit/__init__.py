@@ -47,7 +47,17 @@ __all__ = [
 ESTIMATORS = tuple(
     name for name in __all__ if name.endswith(("Regressor", "Classifier", "Regression"))
 )
-_PACKAGES = ("audit", "datasets", "errors", "estimators", "losses", "penalties", "privacy")
+_PACKAGES = (
+    "audit",
+    "datasets",
+    "errors",
+    "estimators",
+    "losses",
+    "penalties",
+    "privacy",
+    "report",
+    "tuning",
+)
 
 
 def __getattr__(name: str) -> Any:
