@@ -130,7 +130,12 @@ def _draw(config: dict[str, Any], record: Record, path: Path) -> None:
     figure, axes = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 4.2), squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):
         _draw_panel(axis, config, panel, record)
-    axes[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    shown = {}
+    for axis in axes[0]:
+        shown |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    axes[0][-1].legend(
+        shown.values(), shown.keys(), fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5)
+    )
     figure.suptitle(config["title"], fontsize=11)
     figure.savefig(path, dpi=130, bbox_inches="tight")
     plt.close(figure)
@@ -144,12 +149,14 @@ def _names(panel: dict[str, Any], record: Record) -> list[str]:
 def _draw_panel(axis: Any, config: dict[str, Any], panel: dict[str, Any], record: Record) -> None:
     leaking = {m["name"] for m in config.get("method", []) if m.get("leaking")}
     limits: list[float] = []
+    names = [name for every in config["panel"] for name in _names(every, record)]
+    hues = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(names))}
     for name in _names(panel, record):
         everywhere = record.values(panel["name"], name, "all")
         style = "--" if name in leaking else "-"
         if everywhere.size:
             axis.axhline(
-                everywhere.mean(), ls=":", lw=1.4, label=f"{name} (no ε)", color=_hue(name)
+                everywhere.mean(), ls=":", lw=1.4, label=f"{name} (no ε)", color=hues[name]
             )
             limits.append(float(everywhere.mean()))
             continue
@@ -164,8 +171,8 @@ def _draw_panel(axis: Any, config: dict[str, Any], panel: dict[str, Any], record
         series = [record.values(panel["name"], name, at[x]) for x in xs]
         means = np.array([values.mean() for values in series])
         spread = np.array([values.std() for values in series])
-        axis.plot(xs, means, style, marker="o", ms=3, label=name, color=_hue(name))
-        axis.fill_between(xs, means - spread, means + spread, alpha=0.12, color=_hue(name))
+        axis.plot(xs, means, style, marker="o", ms=3, label=name, color=hues[name])
+        axis.fill_between(xs, means - spread, means + spread, alpha=0.12, color=hues[name])
         limits.extend(means.tolist())
     axis.set_xscale(config.get("x_scale", "log"))
     if limits and panel.get("top"):
@@ -176,11 +183,6 @@ def _draw_panel(axis: Any, config: dict[str, Any], panel: dict[str, Any], record
         {"nmse": "nMSE", "auc": "mean AUC"}.get(panel.get("metric", ""), config.get("y_label", ""))
     )
     axis.grid(alpha=0.3)
-
-
-def _hue(name: str) -> Any:
-    palette = plt.get_cmap("tab20")
-    return palette(sum(map(ord, name)) % 20)
 
 
 def _checks(config: dict[str, Any], record: Record) -> list[Check]:
