@@ -32,7 +32,8 @@ __all__ = ["RelationshipPenalty", "choose_relationship_strength", "fit_relations
 
 _IDENTITY_SHARE = 1e-2
 _OUTER_ROUNDS = 6
-_STRENGTHS = np.logspace(1, -4, 11)
+# From weak to strong: models that a strong penalty has made zero tell no relationships.
+_STRENGTHS = np.logspace(-3.5, 1, 10)
 
 
 @dataclass(frozen=True)

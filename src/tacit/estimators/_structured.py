@@ -37,18 +37,11 @@ from tacit.protocols.proximal_protected import ProximalProtocol
 from tacit.protocols.row_protection import RowProtection, row_mechanism
 from tacit.tasks import TaskSet
 
-__all__ = ["StructuredEstimator", "alone", "coded"]
+__all__ = ["StructuredEstimator", "alone"]
 
 PUBLISHED = "wishart-published"
 _STRENGTH = {"optimal": 0.005, "soft-threshold": 0.1}
 _ASSUMPTION = "the number of tasks, the features and the classes are public"
-
-
-def coded(tasks: TaskSet, targets: Array) -> TaskSet:
-    """Return ``tasks`` with class codes as targets when there are several outputs."""
-    if targets.shape[1] == 1:
-        return tasks
-    return tasks.replace(y=np.argmax(targets, axis=1).astype(np.float64))
 
 
 def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
@@ -248,9 +241,7 @@ class StructuredEstimator(PrivateEstimator):
         protocol = self._protocol(tasks, targets)
         rows = getattr(protocol, "rows", None)
         row_statement = None if rows is None else self._charge_rows(rows, tasks)
-        outcome, statement, billboard = self._run(
-            protocol, coded(tasks, targets), assumptions=(_ASSUMPTION,)
-        )
+        outcome, statement, billboard = self._run(protocol, tasks, assumptions=(_ASSUMPTION,))
         extra: dict[str, Any] = {}
         shape = getattr(outcome.state, "shape", None)
         if shape is not None:

@@ -12,7 +12,6 @@ from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator
-from tacit.estimators._structured import coded
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
@@ -70,7 +69,7 @@ class _Averaged(PrivateEstimator):
         )
         outcome, statement, billboard = self._run(
             protocol,
-            coded(tasks, targets),
+            tasks,
             assumptions=("the number of tasks, the features and the classes are public",),
         )
         average = None if clip is None else outcome.state.average
@@ -133,9 +132,19 @@ class AveragedRegressor(MultiTaskRegressor, _Averaged):
     :class:`tacit.protocols.averaged.AveragedProtocol`.
     """
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # with one task the average is mostly noise
+        return tags
+
 
 class AveragedClassifier(MultiTaskClassifier, _Averaged):
     """One logistic regression for everybody: the average of the tasks' own models (DP-AGGR).
 
     Parameters and guarantee are those of :class:`AveragedRegressor`.
     """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # with one task the average is mostly noise
+        return tags

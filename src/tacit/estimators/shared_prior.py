@@ -91,8 +91,6 @@ class _SharedPrior(PrivateEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         n_outputs = targets.shape[1]
-        if n_outputs > 1:
-            tasks = tasks.replace(y=targets.argmax(axis=1).astype(np.float64))
         protocol = SharedPriorProtocol(
             loss=self._loss,
             n_tasks=tasks.n_tasks,

@@ -14,7 +14,7 @@ from tacit.baselines.task_relationship import choose_relationship_strength, fit_
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator
-from tacit.estimators._structured import alone, coded
+from tacit.estimators._structured import alone
 from tacit.privacy.accounting import scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
@@ -74,7 +74,7 @@ class _TaskRelationship(PrivateEstimator):
         )
         outcome, statement, billboard = self._run(
             protocol,
-            coded(tasks, targets),
+            tasks,
             curator="untrusted",
             assumptions=(
                 "the number of tasks, the features and the classes are public",

@@ -25,6 +25,7 @@ import typing
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from tacit._types import Array
 from tacit.numerics.shared_map import symmetric_spectrum
@@ -41,7 +42,6 @@ __all__ = [
 ]
 
 _RELEVANT = 0.25  # prior share of features that matter
-_TELLING = 0.05  # contrasts below this share of the floor say nothing
 _LEAST_FLOOR = 1e-6  # keeps a shape invertible when every direction stands out
 
 
@@ -171,6 +171,20 @@ class Coordinates:
         """What one coordinate's noise exceeds once in about a thousand draws."""
         return self.scale * (6.2 if self.heavy else 3.1)
 
+    def explains(self, values: Array) -> bool:
+        """Whether ``values`` scatter no more than equal numbers under this noise would.
+
+        A χ² test of d − 1 degrees of freedom (Laplace noise: its normal approximation), wrong
+        once in twenty releases when all numbers are equal.
+        """
+        if values.size < 2:
+            return True
+        scatter = float(np.sum((values - values.mean()) ** 2)) / self.scale**2
+        degrees = values.size - 1
+        if self.heavy:
+            return scatter <= 2 * degrees + 1.64 * math.sqrt(20 * degrees)
+        return scatter <= float(chdtri(degrees, 0.05))
+
     def log_likelihood(self, noise: Array) -> Array:
         """Return the log-density of the noise, up to a constant."""
         z = noise / self.scale
@@ -263,11 +277,13 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
     """Return the shape behind noisy squared feature norms of known sum.
 
     The excess of a coordinate over the floor is its posterior mean, under the prior that one
-    feature in four matters, by anything up to half of the trace. Loud noise makes all posterior
-    means alike, and the shape flat.
+    feature in four matters, by anything up to half of the trace. If noise alone explains the
+    differences between features, the shape is flat.
 
     Guarantee: post-processing of ``values`` with public constants.
     """
+    if noise.explains(values):
+        return Shape(np.zeros(values.size), trace / values.size)
     sizes = trace * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, 160)])
     weights = np.concatenate([[1 - _RELEVANT], _RELEVANT * np.diff(sizes) / sizes[-1]])
 
@@ -279,10 +295,8 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
 
     floor = _settle(values, trace, excess_above)
     excess = excess_above(floor)
-    common = float(excess.min())
-    excess, floor = excess - common, floor + common
-    if excess.max() < _TELLING * floor:
-        return Shape(np.zeros_like(excess), trace / values.size)
+    # What doubt gives to every feature alike is part of the estimate, not of the floor, which is
+    # mostly estimation error and may be cut: cutting doubt would turn noise into contrast.
     return Shape(excess, floor)
 
 
