@@ -89,17 +89,32 @@ def test_relationships_find_the_groups_of_tasks():
     assert abs(correlation[~same].mean()) < 0.5
 
 
-def test_relationship_penalty_is_the_quadratic_its_prox_minimises():
+def test_relationship_penalty_is_the_quadratic_at_the_best_covariance():
     rng = np.random.default_rng(4)
-    W, V = rng.normal(size=(9, 3)), rng.normal(size=(9, 3))
-    penalty = RelationshipPenalty.of_models(0.7, W)
-    omega = (penalty.vectors * penalty.values) @ penalty.vectors.T + penalty.rest * (
-        np.eye(9) - penalty.vectors @ penalty.vectors.T
-    )
-    precision = np.linalg.inv(omega)
-    assert penalty.value(V) == pytest.approx(0.7 / 18 * np.trace(V.T @ precision @ V))
-    expected = np.linalg.solve(np.eye(9) + 0.3 * 0.7 / 9 * precision, V)
-    np.testing.assert_allclose(penalty.prox(V, 0.3), expected)
+    W = rng.normal(size=(9, 3))
+    penalty = RelationshipPenalty(0.7)
+    left, singular, _ = np.linalg.svd(W, full_matrices=False)
+    best = (left * singular / singular.sum()) @ left.T
+    value = 0.7 / 18 * np.trace(W.T @ np.linalg.pinv(best) @ W)
+    assert penalty.value(W) == pytest.approx(value)
+    for _ in range(20):
+        root = rng.normal(size=(9, 9))
+        other = root @ root.T / np.trace(root @ root.T)
+        assert 0.7 / 18 * np.trace(W.T @ np.linalg.solve(other, W)) >= value
+
+
+@pytest.mark.parametrize("shape", [(9, 3), (3, 9)])
+def test_relationship_prox_is_where_the_objective_is_least(shape):
+    rng = np.random.default_rng(5)
+    V = rng.normal(size=shape)
+    penalty = RelationshipPenalty(2.0)
+    best = penalty.prox(V, 0.6)
+
+    def objective(W):
+        return 0.5 * np.sum((W - V) ** 2) + 0.6 * penalty.value(W)
+
+    for _ in range(50):
+        assert objective(best) <= objective(best + 0.01 * rng.normal(size=shape)) + 1e-12
 
 
 def test_averaged_is_the_mean_of_the_single_task_models():
