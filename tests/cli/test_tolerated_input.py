@@ -178,8 +178,16 @@ def test_every_method_is_offered_and_fits(fit, run, table):
 
 
 def test_text_files_need_no_frame_library(fit, run, table, monkeypatch):
-    for name in ("pandas", "polars", "pyarrow"):
-        monkeypatch.setitem(sys.modules, name, None)
+    absent = ("pandas", "polars", "pyarrow")
+
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in absent:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    for name in [name for name in sys.modules if name.split(".")[0] in absent]:
+        monkeypatch.delitem(sys.modules, name)
     done(fit())
     done(run("predict", "run", "data.csv", "--out", "answers.csv"))
     for given in (("predict", "run", "data.csv", "--out", "answers.parquet"),):
