@@ -41,6 +41,14 @@ def test_a_task_does_not_depend_on_the_others(tasks):
     np.testing.assert_allclose(together.coef[3], alone.coef[0], rtol=1e-10)
 
 
+def test_a_task_of_tiny_rows_does_not_depend_on_one_of_huge_rows(tasks):
+    tiny = tasks.take_tasks([0]).replace(X=1e-9 * tasks.take_tasks([0]).X)
+    scale = np.where(tasks.task_of_row == 0, 1e-9, 1e9)[:, None]
+    together = local_fit(tasks.replace(X=tasks.X * scale), SquaredLoss())
+    alone = local_fit(tiny, SquaredLoss())
+    np.testing.assert_allclose(together.coef[0], alone.coef[0], rtol=1e-8)
+
+
 def test_weights_sum_to_one_and_favour_the_smaller_error():
     errors = np.array([[1.0, 2.0], [2.0, 1.0], [1.5, 1.5]])
     for loss in (SquaredLoss(), LogisticLoss()):

@@ -37,12 +37,13 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
 
     A strength then means the same whatever the unit of the features and the number of rows.
     """
-    squares = tasks.task_sums(np.einsum("nd,nd->n", tasks.X, tasks.X, dtype=np.float64))
+    raw = tasks.task_sums(np.einsum("nd,nd->n", tasks.X, tasks.X, dtype=np.float64))
+    squares = raw
     if intercept:
         sums = tasks.task_sums(tasks.X.astype(np.float64, copy=False))
-        squares = squares - np.einsum("md,md->m", sums, sums) / tasks.counts
-    scale = squares / tasks.n_features
-    scale = np.where(scale > 1e-12 * np.max(scale, initial=0.0), scale, 1.0)
+        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.counts
+    # A task of equal rows has no scale of its own, up to rounding; judged by its own rows alone.
+    scale = np.where(squares > 1e-12 * raw, squares / tasks.n_features, 1.0)
     return scale[:, None] * multiples
 
 
