@@ -1,5 +1,6 @@
-"""Engines decide where a protocol runs; protocols know none of them."""
+"""Engines: where tasks live. `conduct` is the one loop; `Batches` keeps tasks on this machine."""
 
-from tacit.engines.local import Outcome, run
+from tacit.engines.batches import Batches
+from tacit.engines.conduct import Outcome, Parties, conduct, fold
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Batches", "Outcome", "Parties", "conduct", "fold"]

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from tacit import _check
-from tacit.engines import local
+from tacit._types import Array
+from tacit.engines import Batches, conduct
 from tacit.errors import InvalidInput
-from tacit.estimators._base import MultiTaskEstimator
+from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy.billboard import Billboard
+from tacit.privacy.entropy import entropy_from
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.samplers import entropy_from
+from tacit.privacy.plan import Plan
+from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
+from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["PrivateEstimator", "default_delta", "open_ledger"]
+__all__ = ["PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
+
+_PUBLIC = "the number of tasks, the features and the classes are public"
 
 
 def default_delta(n_units: int) -> float:
@@ -32,6 +43,16 @@ def open_ledger(
     if ledger is None:
         return Ledger(":memory:", epsilon=epsilon, delta=delta)
     return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The public numbers that fix what a method releases."""
+
+    n_tasks: int
+    n_features: int
+    n_outputs: int = 1
+    n_rows: int | None = None
 
 
 class PrivateEstimator(MultiTaskEstimator):
@@ -51,17 +72,78 @@ class PrivateEstimator(MultiTaskEstimator):
         Where the spend is recorded before anything is released.
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
-    engine : "local"
-    progress : callable(round, n_rounds) or None
+    engine : "local" or an engine
+        Where tasks live; see `tacit.engines`.
+    progress : callable(release, n_releases) or None
     unknown_task : "error" or "shared"
+
+    To add a method: `_protocol` from public sizes, and `_read_public` where releases give a shared
+    model.
     """
 
     epsilon: float
     delta: float | str
+    mechanism: str
     ledger: Ledger | str | PathLike[str] | None
     random_state: Any
-    engine: str
+    engine: Any
     progress: Any
+
+    @abstractmethod
+    def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        """Return the conversation, from public sizes only."""
+
+    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:  # noqa: ARG002
+        """Learn without privacy; by default the same conversation without noise."""
+        return self._converse(tasks, targets.shape[1])
+
+    def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+        """Return what releases tell: further fields of `Learned`."""
+        return {}
+
+    def _schedule(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
+        return Schedule.calibrate(
+            protocol.rounds(),
+            epsilon=self.epsilon,
+            delta=self._delta(sizes.n_tasks),
+            mechanism=self.mechanism,
+            n_tasks=sizes.n_tasks,
+        )
+
+    def plan(
+        self,
+        n_tasks: int,
+        n_features: int,
+        *,
+        n_outputs: int = 1,
+        n_rows: int | None = None,
+    ) -> Plan:
+        """Return what a fit would release and cost, without data.
+
+        Parameters
+        ----------
+        n_outputs : int
+            Models per task: 1, or the classes if there are more than two.
+        n_rows : int, optional
+            Rows of all tasks, where rows are the protected unit.
+        """
+        self._check_parameters()
+        sizes = Sizes(
+            _check.positive_integer("n_tasks", n_tasks, remedy="it is the number of parties"),
+            _check.positive_integer("n_features", n_features, remedy="it is the columns of X"),
+            _check.positive_integer("n_outputs", n_outputs, remedy="it is 1, or the classes"),
+            n_rows,
+        )
+        schedule = self._schedule(self._protocol(sizes), sizes)
+        return Plan.of_schedule(
+            schedule,
+            method=type(self).__name__,
+            n_tasks=sizes.n_tasks,
+            n_features=sizes.n_features,
+            n_rows=n_rows,
+            epsilon=float(self.epsilon),
+            delta=self._delta(sizes.n_tasks),
+        )
 
     @property
     def _private(self) -> bool:
@@ -79,7 +161,8 @@ class PrivateEstimator(MultiTaskEstimator):
             delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
-        _check.one_of("engine", self.engine, ("local",))
+        if isinstance(self.engine, str):
+            _check.one_of("engine", self.engine, ("local",))
         if self.progress is not None and not callable(self.progress):
             raise InvalidInput(
                 f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
@@ -88,46 +171,55 @@ class PrivateEstimator(MultiTaskEstimator):
     def _delta(self, n_units: int) -> float:
         return default_delta(n_units) if self.delta == "auto" else float(self.delta)
 
-    def _run(
-        self,
-        protocol: Protocol[Any],
-        tasks: TaskSet,
-        *,
-        curator: str = "trusted",
-        assumptions: tuple[str, ...] = (),
-        not_protected: tuple[str, ...] = (),
-    ) -> tuple[local.Outcome, Statement, Billboard]:
-        """Reserve the whole budget, run the protocol, and state what was guaranteed.
+    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        if not self._private:
+            return self._learn_open(tasks, targets)
+        return self._converse(tasks, targets.shape[1])
 
-        Guarantee: the ledger accepts or refuses all of the protocol's releases before the data
-        are touched; each release is charged before it is published.
+    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+        """Reserve the whole budget, hold the conversation, and state what was guaranteed.
+
+        Guarantee: the ledger accepts or refuses the whole schedule before the data are touched;
+        each release is charged before it is published.
         """
-        delta = self._delta(tasks.n_tasks)
-        events = [protocol.mechanism(t).event for t in range(protocol.n_rounds)]
-        reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
-            events,
-            unit=protocol.unit,
-            adjacency=protocol.adjacency,
-            delta=delta,
-            label=type(self).__name__,
-        )
-        with reservation:
-            billboard = Billboard(reservation)
-            outcome = local.run(
+        sizes = Sizes(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
+        protocol = self._protocol(sizes)
+        schedule = self._schedule(protocol, sizes)
+        entropy = entropy_from(self.random_state)
+        parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
+        with self._reserved(schedule, sizes) as reservations:
+            billboard = Billboard(reservations)
+            outcome = conduct(
                 protocol,
-                tasks,
+                schedule,
+                parties,
                 billboard,
-                entropy=entropy_from(self.random_state),
+                entropy=entropy.child("curator"),
                 progress=self.progress,
             )
-        statement = Statement.of_run(
+            models = np.concatenate(list(parties.finish(outcome.public)))
+        learned = {
+            "statement": self._statement(schedule, billboard, Unit.TASK, sizes),
+            "history": outcome.history,
+            "billboard": billboard,
+            **self._read_public(outcome.public, sizes),
+        }
+        return Learned(coef=models[..., :-1], intercept=models[..., -1], **learned)
+
+    def _statement(
+        self,
+        schedule: Schedule,
+        billboard: Billboard,
+        unit: Unit,
+        sizes: Sizes,
+        assumptions: Iterable[str] = (_PUBLIC,),
+    ) -> Statement:
+        return Statement.of_run(
             billboard,
-            unit=protocol.unit,
-            adjacency=protocol.adjacency,
-            delta=delta,
-            curator=curator,
-            n_units=tasks.n_tasks,
+            unit=unit,
+            adjacency=schedule.adjacency,
+            delta=self._delta(sizes.n_tasks),
+            curator=schedule.trust(unit),
+            n_units=sizes.n_tasks,
             assumptions=assumptions,
-            not_protected=not_protected,
         )
-        return outcome, statement, billboard

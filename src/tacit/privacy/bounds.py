@@ -108,6 +108,11 @@ class Bound:
     radius: float
     unit: ClassVar[Unit] = Unit.TASK
 
+    @property
+    def kind(self) -> str:
+        """What is aggregated: "vector", "counts" (non-negative numbers) or "matrix" (symmetric)."""
+        return "vector"
+
     def __post_init__(self) -> None:
         radius = positive("radius", self.radius, remedy="give a public bound", allow_inf=True)
         if not (2.0**-200 <= radius <= 2.0**200 or math.isinf(radius)):
@@ -253,6 +258,11 @@ class SecondMoment(Bound):
 
     inner: VectorClip | VectorNormalise | None = None
     diagonal: bool = False
+
+    @property
+    def kind(self) -> str:
+        """A symmetric matrix, or its diagonal."""
+        return "counts" if self.diagonal else "matrix"
 
     def __post_init__(self) -> None:
         super().__post_init__()

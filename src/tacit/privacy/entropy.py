@@ -9,6 +9,7 @@ with it is marked ``seeded``.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ from tacit.errors import InvalidInput
 
 __all__ = [
     "Entropy",
+    "KeyedEntropy",
     "SeededEntropy",
     "SystemEntropy",
     "bernoulli",
@@ -32,6 +34,7 @@ __all__ = [
 
 Words = NDArray[np.uint64]
 _WORD = 64
+_KEY_BYTES = 32
 
 
 class Entropy(ABC):
@@ -46,6 +49,14 @@ class Entropy(ABC):
     @abstractmethod
     def words(self, count: int) -> Words:
         """Return ``count`` uniform words."""
+
+    def child(self, *context: object) -> Entropy:
+        """Return the source for one purpose, named by ``context`` (a run, a call, a task).
+
+        A repeatable source gives the same child for the same context and independent ones for
+        different contexts, so that a run taken up again says what it said before.
+        """
+        raise InvalidInput(f"{type(self).__name__}: has no sources by name; add a child method")
 
     def integer(self, n_words: int) -> int:
         """Return one uniform integer below ``2 ** (64 * n_words)``."""
@@ -65,6 +76,10 @@ class SystemEntropy(Entropy):
         """Return ``count`` uniform words."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
+    def child(self, *context: object) -> SystemEntropy:  # noqa: ARG002
+        """Return the system's source itself: nothing it says is ever said twice."""
+        return self
+
 
 class SeededEntropy(Entropy):
     """Words that repeat with their seed: for tests and figures, never for a private release.
@@ -78,12 +93,62 @@ class SeededEntropy(Entropy):
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InvalidInput(f"seed={seed!r}: must be a whole number of at least 0")
-        self._generator: np.random.PCG64 = np.random.PCG64(int(seed))
+        self._seed = int(seed)
+        self._generator: np.random.PCG64 = np.random.PCG64(self._seed)
 
     def words(self, count: int) -> Words:
         """Return ``count`` uniform words."""
         words: Words = self._generator.random_raw(count)
         return words
+
+    def child(self, *context: object) -> SeededEntropy:
+        """Return the source seeded by this seed and ``context``."""
+        named = hashlib.sha256(repr((self._seed, *context)).encode()).digest()
+        return SeededEntropy(int.from_bytes(named[:16], "little"))
+
+
+class KeyedEntropy(Entropy):
+    """Words that a secret key repeats to its owner and to nobody else.
+
+    What a party says must be the same bytes if it is asked again after a crash. Its noise
+    therefore comes from a key that never leaves it and from the name of the call.
+
+    Guarantee: SHAKE-256 of the key and a counter is indistinguishable from random words to whoever
+    does not hold the key; with a key of 256 bits from the operating system it counts as system
+    entropy. The key protects what was said as long as it is kept secret.
+    """
+
+    system: ClassVar[bool] = True
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < _KEY_BYTES:
+            raise InvalidInput(f"key: {len(key)} bytes; give {_KEY_BYTES} from KeyedEntropy.new()")
+        self._key = bytes(key)
+        self._block = 0
+        self._rest = np.empty(0, dtype=np.uint64)
+
+    @staticmethod
+    def new() -> bytes:
+        """Return a fresh secret key from the operating system."""
+        return os.urandom(_KEY_BYTES)
+
+    def words(self, count: int) -> Words:
+        """Return ``count`` uniform words."""
+        parts, have = [self._rest], self._rest.size
+        while have < count:
+            size = 8 * max(1024, count - have)
+            header = self._key + self._block.to_bytes(8, "little")
+            parts.append(np.frombuffer(hashlib.shake_256(header).digest(size), dtype=np.uint64))
+            self._block += 1
+            have += parts[-1].size
+        words: Words = np.concatenate(parts)
+        self._rest = words[count:]
+        return words[:count]
+
+    def child(self, *context: object) -> KeyedEntropy:
+        """Return the source of a key derived from this one and ``context``."""
+        named = repr(context).encode()
+        return KeyedEntropy(hashlib.blake2b(named, key=self._key[:64], digest_size=32).digest())
 
 
 def entropy_from(random_state: Any = None) -> Entropy:

@@ -2,73 +2,71 @@
 
 from __future__ import annotations
 
-import typing
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.unit import Adjacency, Unit
+from tacit.privacy.schedule import Call, Round
 from tacit.tasks import TaskSet
 
-__all__ = ["Protocol"]
+__all__ = ["Home", "Protocol", "Public"]
 
-State = TypeVar("State")
+Public = TypeVar("Public")
+Home = TypeVar("Home")
 
 
-class Protocol(typing.Protocol[State]):
-    """A conversation between tasks and a curator, as pure functions on stacked tasks.
+class Protocol(ABC, Generic[Public, Home]):
+    """A conversation between tasks and a curator, as pure functions.
 
-    The task is axis 0 of everything that lives at the tasks, so the same functions serve
-    100 000 tasks in one process and a single task on its owner's machine. One round is
+    *In public*, by anyone: ``opening`` and ``read`` fold releases into a public state. *At home*, on
+    a stack of tasks (the task is axis 0 of everything): ``start``, ``speak``, ``finish``. The same
+    functions serve 100 000 tasks in one process and a single task on its owner's machine; a task
+    that comes late, or comes back, reads the billboard and misses nothing.
 
-    ``speak`` (at the tasks) → ``bound`` → ``aggregate`` (at the curator) → ``mechanism`` →
-    billboard → ``listen`` (at the tasks).
-
-    Guarantee: whatever ``speak`` computed, ``bound`` limits what one task contributes to the
-    aggregate, so ``mechanism(t)`` is calibrated for any message. ``start``, ``speak``, ``listen``
-    and ``finish`` see the task's own data and past releases only; by the billboard lemma their
-    results are jointly private for free when the unit is the task.
+    Guarantee: whatever ``speak`` computes, the round's bound limits what one task contributes, so
+    the schedule's noise is right for any message. What is at home sees its own rows and the public
+    state only, and row i of its results depends on task i alone; by the billboard lemma personal
+    models are jointly private for free when the unit is the task.
     """
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases."""
-        ...
+    @abstractmethod
+    def rounds(self) -> tuple[Round, ...]:
+        """Return all that may be released, from public quantities only."""
 
-    @property
-    def unit(self) -> Unit:
-        """What is protected."""
-        ...
+    @abstractmethod
+    def opening(self) -> Public:
+        """Return the public state before anything was released: constants."""
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Which data sets are neighbours."""
-        ...
+    @abstractmethod
+    def read(self, public: Public, release: AnyArray, call: Call, noise: Mechanism) -> Public:
+        """Return the public state after one more release."""
 
-    def start(self, tasks: TaskSet) -> State:
-        """Set up what each task keeps to itself."""
-        ...
+    @abstractmethod
+    def start(self, rows: TaskSet, positions: IntArray) -> Home:
+        """Set up what a stack of tasks keeps; ``positions`` are their places among all tasks.
 
-    def speak(self, state: State, t: int) -> Array:
-        """Return each task's message of round ``t``, task on axis 0, not yet bounded."""
-        ...
+        A task that was not among those who spoke has position −1.
+        """
 
-    def bound(self, messages: Array) -> Array:
-        """Limit every message; the only thing the curator may see."""
-        ...
+    @abstractmethod
+    def speak(
+        self, home: Home, public: Public, call: Call, joined: AnyArray | None
+    ) -> tuple[Home, Array]:
+        """Return the messages of the tasks that ``joined`` (None: all), not yet bounded."""
 
-    def aggregate(self, messages: Array) -> Array:
-        """Combine bounded messages into what is noised (the stack itself if noise is local)."""
-        ...
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of round ``t``, calibrated from public quantities only."""
-        ...
-
-    def listen(self, state: State, release: Array, t: int) -> State:
-        """Let every task read the release of round ``t``."""
-        ...
-
-    def finish(self, state: State) -> Array:
+    @abstractmethod
+    def finish(self, home: Home, public: Public) -> Array:
         """Return the personal models, task on axis 0."""
-        ...
+
+    def keep(self, home: Home, release: Array, call: Call) -> Home:  # noqa: ARG002
+        """Let tasks keep what they noised themselves, where only the curator sees it."""
+        return home
+
+    def memory(self, home: Home) -> dict[str, Array]:  # noqa: ARG002
+        """Return what tasks must remember between calls beyond their rows; task on axis 0."""
+        return {}
+
+    def resume(self, rows: TaskSet, positions: IntArray, memory: dict[str, Any]) -> Home:  # noqa: ARG002
+        """Return the home that remembers ``memory``; the inverse of `memory`."""
+        return self.start(rows, positions)

@@ -11,15 +11,22 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.privacy.accounting._search import safe_endpoint
+from tacit.privacy.accounting.composition import compose
+from tacit.privacy.accounting.curves import pld_epsilon, rdp_epsilon
 from tacit.privacy.accounting.gaussian import (
     check_delta,
     check_epsilon,
     gaussian_epsilon,
     gaussian_mu,
 )
+from tacit.privacy.accounting.leaves import Leaves, leaves, repeated
 from tacit.privacy.accounting.pure import composition_bound, optimal_composition, sum_up
 
-__all__ = ["geometric", "power", "scale_gaussian", "scale_pure"]
+__all__ = ["geometric", "power", "scale_gaussian", "scale_pure", "scale_sampled"]
+
+# Whole orders have a closed form for sampled Gaussians; fractional ones are a slow series.
+_ORDERS = np.array([*range(2, 33), 40, 48, 64, 96, 128, 256, 512], dtype=float)
+_COARSE = 1e-3  # grid of privacy losses while searching; the answer is checked on the finest
 
 
 def power(n_rounds: int, alpha: float = 0.0) -> Array:
@@ -106,3 +113,57 @@ def scale_pure(
         safe, unsafe = unsafe, 2 * unsafe
     tolerance = 0.0 if delta == 0 or bound == "published" else 1e-9
     return shares * safe_endpoint(excess, unsafe=unsafe, safe=safe, tolerance=tolerance)
+
+
+def scale_sampled(
+    weights: Sequence[float] | Array,
+    rates: Sequence[float],
+    turns: Sequence[int],
+    epsilon: float,
+    delta: float,
+) -> Array:
+    """Return the noise multiplier of every round of Poisson-sampled Gaussians, 1/σ_t ∝ weight.
+
+    Round t happens ``turns[t]`` times with sampling rate ``rates[t]``. Rényi accounting, which is
+    quick and never too low, brackets the answer; privacy loss distributions finish it.
+
+    Guarantee: `compose` of all turns costs at most ε at δ; the returned value was itself checked.
+    """
+    shares, epsilon, delta = _weights(weights), check_epsilon(epsilon), check_delta(delta)
+    if delta == 0:
+        raise InvalidInput("delta=0: Gaussian noise has no pure ε; use delta > 0")
+
+    def released(factor: float) -> Leaves:
+        from dp_accounting import dp_event
+
+        return leaves(
+            dp_event.SelfComposedDpEvent(
+                dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(factor / share)),
+                count,
+            )
+            for share, rate, count in zip(shares, rates, turns, strict=True)
+        )
+
+    def rough(factor: float) -> float:
+        return rdp_epsilon(released(factor), delta, _ORDERS) - epsilon
+
+    def coarse(factor: float) -> float:
+        return pld_epsilon(released(factor), delta, _COARSE) - epsilon
+
+    # Without amplification the rounds are plain Gaussians: never less noise than needed.
+    squares = math.fsum(count * share**2 for count, share in zip(turns, shares, strict=True))
+    safe = math.sqrt(squares) / gaussian_mu(epsilon, delta) * (1 + 1e-9)
+    unsafe = safe
+    while rough(unsafe) <= 0:
+        safe, unsafe = unsafe, unsafe / 2
+    if safe > unsafe:
+        safe = safe_endpoint(rough, unsafe=unsafe, safe=safe, tolerance=1e-2)
+    while coarse(safe) > 0:  # by discretisation alone, where sampling hardly amplifies
+        safe *= 1.01
+    unsafe = 0.95 * safe
+    while coarse(unsafe) <= 0:
+        safe, unsafe = unsafe, 0.95 * unsafe
+    factor = safe_endpoint(coarse, unsafe=unsafe, safe=safe, tolerance=1e-4)
+    while compose(repeated(released(factor)), delta=delta).epsilon > epsilon:
+        factor *= 1 + 1e-4
+    return np.asarray(factor / shares)

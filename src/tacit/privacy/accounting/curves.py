@@ -167,8 +167,12 @@ def _gaussian_losses(events: Leaves) -> float:
     return mu * (0.5 * mu + 15)
 
 
-def pld_epsilon(events: Leaves, delta: float) -> float:
-    """Return ε at δ by composing privacy loss distributions, an upper bound of the exact value."""
+def pld_epsilon(events: Leaves, delta: float, finest: float = _INTERVAL) -> float:
+    """Return ε at δ by composing privacy loss distributions, an upper bound of the exact value.
+
+    ``finest`` is the width of the grid of losses; any width gives an upper bound, a wider one a
+    quicker and looser one.
+    """
     if any(kind(event) == "non-private" for event, _ in events):
         return math.inf
     gaussian = tuple((e, c) for e, c in events if kind(e) == "gaussian")
@@ -178,7 +182,7 @@ def pld_epsilon(events: Leaves, delta: float) -> float:
         exact = gaussian_epsilon(math.sqrt(squares), delta)
         if exact < 100 * _INTERVAL or exact > _LONGEST * _INTERVAL:
             return exact
-    interval = max(_INTERVAL, _gaussian_losses(events) / _LONGEST)
+    interval = max(finest, _gaussian_losses(events) / _LONGEST)
     total = None
     for event, count in events:
         part = _one_pld(event, count, interval)

@@ -11,12 +11,16 @@ from numpy.typing import ArrayLike
 
 from tacit._check import positive_integer
 from tacit.privacy.entropy import Entropy
+from tacit.privacy.mechanisms.laws import Semicircle, WishartDifference
 from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
 from tacit.privacy.mechanisms.vectors import AdditiveMechanism, check_positive, up
 from tacit.privacy.samplers import perturb_gaussian, perturb_wishart, symmetric
+from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
+
+    from tacit.privacy.schedule import Round
 
 __all__ = ["SymmetricGaussian", "TwoSidedWishart"]
 
@@ -43,9 +47,35 @@ class SymmetricGaussian(AdditiveMechanism):
     sensitivity: float
     noise_multiplier: float
     name: ClassVar[str] = "symmetric-gaussian"
+    family: ClassVar[str] = "gaussian"
+    serves: ClassVar[tuple[str, ...]] = ("matrix",)
+    norm: ClassVar[Norm] = Norm.FROBENIUS
 
     def __post_init__(self) -> None:
         check_positive(self, "sensitivity", "noise_multiplier")
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return GOE noise for the round's Frobenius sensitivity."""
+        return cls(round.sensitivity(Norm.FROBENIUS, adjacency), strength)
+
+    @property
+    def reach(self) -> float:
+        """The Frobenius sensitivity."""
+        return self.sensitivity
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared Frobenius norm: s² d(d + 1)/2."""
+        d = shape[-1]
+        return self.scale * math.sqrt(math.prod(shape) / (d * d) * d * (d + 1) / 2)
+
+    def deviation(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Return the standard deviation of an entry off the diagonal."""
+        return self.scale * math.sqrt(0.5)
+
+    def spectrum(self, d: int) -> Semicircle:
+        """Return the semicircle."""
+        return Semicircle.of_gaussian(self.scale, d)
 
     @property
     def scale(self) -> float:
@@ -113,9 +143,39 @@ class TwoSidedWishart(Mechanism):
     sensitivity_trace: float
     epsilon: float
     name: ClassVar[str] = "two-sided-wishart"
+    family: ClassVar[str] = "pure"
+    serves: ClassVar[tuple[str, ...]] = ("matrix",)
+    norm: ClassVar[Norm] = Norm.TRACE
 
     def __post_init__(self) -> None:
         check_positive(self, "sensitivity_trace", "epsilon")
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return two-sided Wishart noise for the round's trace-norm sensitivity."""
+        return cls(round.sensitivity(Norm.TRACE, adjacency), strength)
+
+    @property
+    def reach(self) -> float:
+        """The trace-norm sensitivity."""
+        return self.sensitivity_trace
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared Frobenius norm.
+
+        Entries have variance 4(d + 1)c² on the diagonal and 2(d + 1)c² off it.
+        """
+        d = shape[-1]
+        stacks = math.prod(shape) / (d * d)
+        return self.scale * (d + 1) * math.sqrt(2 * d * stacks)
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the standard deviation of an entry off the diagonal."""
+        return self.scale * math.sqrt(2 * (shape[-1] + 1))
+
+    def spectrum(self, d: int) -> WishartDifference:
+        """Return the difference of two Marchenko–Pastur laws."""
+        return WishartDifference.of_wishart(self.scale, d)
 
     @property
     def scale(self) -> float:

@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._types import Array
+from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.entropy import Entropy
+from tacit.privacy.mechanisms.laws import Coordinates, NoiseSpectrum
+from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
+
+    from tacit.privacy.schedule import Round
 
 __all__ = ["Mechanism", "Release", "pure_event"]
 
@@ -46,15 +51,74 @@ class Release:
 
 
 class Mechanism(ABC):
-    """Turns a value of known sensitivity into a `Release`.
+    """Turns a value of known sensitivity into a `Release`, and knows the law of its own noise.
 
-    Guarantee: ``release`` costs ``event`` for neighbouring values no further apart than the
-    declared sensitivity, in the mechanism's norm; which unit and adjacency that is for is decided
-    where the sensitivity comes from (`tacit.privacy.bounds`).
+    Guarantee: ``release`` costs ``event`` for neighbouring values no further apart than ``reach``
+    in ``norm``; which unit and adjacency that is for is decided where the sensitivity comes from
+    (`tacit.privacy.bounds`). `check` refuses a round whose bound allows more.
+
+    Attributes
+    ----------
+    family
+        "gaussian" (strength: noise multiplier), "pure" (strength: ε) or "none".
+    serves
+        Kinds of aggregate it is made for: "vector", "counts", "matrix" (see `Bound.kind`).
+    composition
+        How rounds of this mechanism are allocated: "optimal", or "published" as in the papers.
     """
 
     name: ClassVar[str]
     sound: ClassVar[bool] = True
+    family: ClassVar[str]
+    serves: ClassVar[tuple[str, ...]] = ()
+    composition: ClassVar[str] = "optimal"
+    norm: ClassVar[Norm]
+
+    @classmethod
+    @abstractmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return the mechanism for a round, with the sensitivity that its bound answers."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """Largest change of the value, in ``norm``, that ``event`` covers."""
+
+    def check(self, round: Round, adjacency: Adjacency) -> None:
+        """Raise `PrivacyLeak` if the round's bound lets a unit move the value beyond ``reach``."""
+        need = round.sensitivity(self.norm, adjacency)
+        if self.reach < need:
+            raise PrivacyLeak(
+                f"round {round.name!r}: the {self.name} noise covers changes up to "
+                f"{self.reach:.6g} ({self.norm} norm), but its bound allows {need:.6g} under "
+                f"{adjacency}; calibrate the schedule for this bound"
+            )
+
+    @abstractmethod
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return √E‖noise‖², Euclidean over the independent entries of an array of ``shape``."""
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the standard deviation of one entry (off the diagonal, of a matrix)."""
+        raise self._unstated("deviation")
+
+    def ceiling(self, size: int) -> float:
+        """Return what the squared norm of the noise on ``size`` numbers exceeds once in 10 000."""
+        raise self._unstated("ceiling")
+
+    def coordinates(self) -> Coordinates:
+        """Return the law of independent entries."""
+        raise self._unstated("coordinates")
+
+    def spectrum(self, d: int) -> NoiseSpectrum:
+        """Return the law of the eigenvalues of the noise on a d × d matrix."""
+        raise self._unstated("spectrum")
+
+    def _unstated(self, law: str) -> InvalidInput:
+        return InvalidInput(
+            f"mechanism={self.name!r}: states no {law} of its noise, so its release cannot be "
+            f"read here; use another mechanism or add {type(self).__name__}.{law}"
+        )
 
     @property
     @abstractmethod

@@ -43,6 +43,7 @@ class PoissonGaussian(Gaussian):
 
     sampling_rate: float
     name: ClassVar[str] = "poisson-gaussian"
+    serves: ClassVar[tuple[str, ...]] = ()  # chosen by a round's cohort, not by its aggregate
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +90,7 @@ class FixedSizeGaussian(Gaussian):
     cohort_size: int
     observer: str = "participants"
     name: ClassVar[str] = "fixed-size-gaussian"
+    serves: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
 
 from tacit._check import positive
 from tacit.privacy.entropy import Entropy
+from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
 from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
 from tacit.privacy.samplers import perturb_gamma_vector, perturb_gaussian, perturb_laplace
+from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
+
+    from tacit.privacy.schedule import Round
 
 __all__ = [
     "AdditiveMechanism",
@@ -48,6 +53,9 @@ def check_positive(mechanism: Any, *names: str) -> None:
 def up(scale: float) -> float:
     """Return the next float: a rounded product or quotient is then not below the exact one."""
     return math.nextafter(scale, math.inf)
+
+
+_RARE = 1e-4  # how often noise passes its `ceiling`
 
 
 class AdditiveMechanism(Mechanism):
@@ -84,9 +92,38 @@ class Gaussian(AdditiveMechanism):
     sensitivity: float
     noise_multiplier: float
     name: ClassVar[str] = "gaussian"
+    family: ClassVar[str] = "gaussian"
+    serves: ClassVar[tuple[str, ...]] = ("vector", "counts")
+    norm: ClassVar[Norm] = Norm.L2
 
     def __post_init__(self) -> None:
         check_positive(self, "sensitivity", "noise_multiplier")
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return Gaussian noise for the round's ℓ2 sensitivity."""
+        return cls(round.sensitivity(Norm.L2, adjacency), strength)
+
+    @property
+    def reach(self) -> float:
+        """The ℓ2 sensitivity."""
+        return self.sensitivity
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared norm."""
+        return self.scale * math.sqrt(math.prod(shape))
+
+    def deviation(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Return the standard deviation of an entry."""
+        return self.scale
+
+    def ceiling(self, size: int) -> float:
+        """Return the far quantile of a χ² law of ``size`` degrees of freedom, scaled."""
+        return float(2 * gammaincinv(size / 2, 1 - _RARE)) * self.scale**2
+
+    def coordinates(self) -> Coordinates:
+        """Return the normal law of an entry."""
+        return Coordinates(self.scale)
 
     @property
     def scale(self) -> float:
@@ -130,9 +167,38 @@ class Laplace(AdditiveMechanism):
     sensitivity_l1: float
     epsilon: float
     name: ClassVar[str] = "laplace"
+    family: ClassVar[str] = "pure"
+    serves: ClassVar[tuple[str, ...]] = ("counts",)
+    norm: ClassVar[Norm] = Norm.L1
 
     def __post_init__(self) -> None:
         check_positive(self, "sensitivity_l1", "epsilon")
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return Laplace noise for the round's ℓ1 sensitivity."""
+        return cls(round.sensitivity(Norm.L1, adjacency), strength)
+
+    @property
+    def reach(self) -> float:
+        """The ℓ1 sensitivity."""
+        return self.sensitivity_l1
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared norm."""
+        return self.deviation(shape) * math.sqrt(math.prod(shape))
+
+    def deviation(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Return the standard deviation of an entry."""
+        return math.sqrt(2) * self.scale
+
+    def ceiling(self, size: int) -> float:
+        """Return a bound of the far quantile: ‖z‖₂ ≤ ‖z‖₁, which is Gamma(size)."""
+        return float(self.scale * gammaincinv(size, 1 - _RARE)) ** 2
+
+    def coordinates(self) -> Coordinates:
+        """Return the two-sided exponential law of an entry."""
+        return Coordinates(self.scale, heavy=True)
 
     @property
     def scale(self) -> float:
@@ -177,9 +243,35 @@ class GammaVector(AdditiveMechanism):
     epsilon: float
     local: bool = False
     name: ClassVar[str] = "gamma-vector"
+    family: ClassVar[str] = "pure"
+    serves: ClassVar[tuple[str, ...]] = ("vector",)
+    norm: ClassVar[Norm] = Norm.L2
 
     def __post_init__(self) -> None:
         check_positive(self, "sensitivity_l2", "epsilon")
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:
+        """Return gamma-vector noise for the round's ℓ2 sensitivity."""
+        return cls(round.sensitivity(Norm.L2, adjacency), strength, local=round.at_task)
+
+    @property
+    def reach(self) -> float:
+        """The ℓ2 sensitivity."""
+        return self.sensitivity_l2
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared norm: E‖z‖² = scale² D (D + 1)."""
+        size = math.prod(shape)
+        return self.scale * math.sqrt(size * (size + 1))
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the standard deviation of an entry of one vector of ``shape``."""
+        return self.scale * math.sqrt(math.prod(shape) + 1)
+
+    def ceiling(self, size: int) -> float:
+        """Return the far quantile: the norm is Gamma(size)."""
+        return float(self.scale * gammaincinv(size, 1 - _RARE)) ** 2
 
     @property
     def scale(self) -> float:
@@ -220,11 +312,44 @@ class Exact(Mechanism):
     """
 
     name: ClassVar[str] = "exact"
+    family: ClassVar[str] = "none"
+    serves: ClassVar[tuple[str, ...]] = ("vector", "counts", "matrix")
+    norm: ClassVar[Norm] = Norm.L2
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:  # noqa: ARG003
+        """Return no noise."""
+        return cls()
+
+    @property
+    def reach(self) -> float:
+        """Any change, at the price of everything."""
+        return math.inf
 
     @property
     def scale(self) -> float:
         """Zero."""
         return 0.0
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Return zero."""
+        return 0.0
+
+    def deviation(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Return zero."""
+        return 0.0
+
+    def ceiling(self, size: int) -> float:  # noqa: ARG002
+        """Return zero."""
+        return 0.0
+
+    def coordinates(self) -> Coordinates:
+        """Return the law of next to nothing: a scale that no sum of messages resolves."""
+        return Coordinates(2.0**-200)
+
+    def spectrum(self, d: int) -> Semicircle:  # noqa: ARG002
+        """Return the spectrum of no noise."""
+        return Semicircle(0.0)
 
     @property
     def event(self) -> DpEvent:
