@@ -12,6 +12,7 @@ from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
+from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
 
@@ -85,20 +86,21 @@ class Batches:
             home = self._home(first, rows)
             for part in _chunks(asked, rows.n_tasks, round):
                 home, messages = self._protocol.speak(home, public, call, part)
-                bounded = round.bound(messages)
+                rows_speak = round.unit is Unit.ROW
+                bounded = round.bound.by_task(messages) if rows_speak else round.bound(messages)
                 if round.at_task:
-                    places = first + (np.arange(rows.n_tasks) if part is None else np.nonzero(part)[0])
+                    places = first + (
+                        np.arange(rows.n_tasks) if part is None else np.nonzero(part)[0]
+                    )
                     bounded = self._noised(bounded, mechanism, call, places)
                     home = self._protocol.keep(home, bounded, call)
                     yield bounded
                 else:
                     with one_blas_thread():
-                        yield round.bound.aggregate(bounded)
+                        yield bounded.sum(axis=0) if rows_speak else round.bound.aggregate(bounded)
             self._keep(first, home)
 
-    def _noised(
-        self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray
-    ) -> Array:
+    def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
         source = self._entropy.child("call", call.number)
         if source.system:
             return np.asarray(mechanism.release(messages, source).value)

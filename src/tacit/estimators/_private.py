@@ -93,7 +93,7 @@ class PrivateEstimator(MultiTaskEstimator):
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         """Return the conversation, from public sizes only."""
 
-    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:  # noqa: ARG002
+    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         """Learn without privacy; by default the same conversation without noise."""
         return self._converse(tasks, targets.shape[1])
 

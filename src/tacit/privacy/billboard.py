@@ -10,7 +10,7 @@ import secrets
 import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from tacit.errors import InvalidInput, LedgerError, ModelFileError, PrivacyLeak
 from tacit.privacy._chain import canonical, linked_hash
 from tacit.privacy.accounting.leaves import Event, event_from_json, event_to_json
 from tacit.privacy.ledger import Reservation
+from tacit.privacy.unit import Unit
 
 __all__ = ["Billboard", "Posting"]
 
-FORMAT = "tacit billboard 1"
+FORMAT = "tacit billboard 2"
 _GENESIS = hashlib.sha256(FORMAT.encode()).hexdigest()
 
 
@@ -38,6 +39,8 @@ class Posting:
     label: str
     sound: bool
     seeded: bool
+    unit: Unit
+    call: dict[str, Any]
     hash: str
 
 
@@ -58,6 +61,8 @@ def _facts(posting: Posting) -> dict[str, Any]:
         "label": posting.label,
         "sound": posting.sound,
         "seeded": posting.seeded,
+        "unit": str(posting.unit),
+        "call": posting.call,
     }
 
 
@@ -104,6 +109,8 @@ class Billboard:
         label: str = "",
         sound: bool = True,
         seeded: bool = False,
+        unit: Unit = Unit.TASK,
+        call: dict[str, Any] | None = None,
     ) -> Posting:
         """Charge ``event``, then publish ``value``; if the charge fails nothing is published."""
         if self._copy:
@@ -113,11 +120,18 @@ class Billboard:
         with self._lock:
             if self.reservation is not None:
                 self.reservation.charge(event)
-            draft = Posting(len(self), frozen, event, str(label), bool(sound), bool(seeded), "")
-            now = _hash(self.head, _facts(draft), frozen)
-            posting = Posting(
-                draft.number, frozen, event, draft.label, draft.sound, draft.seeded, now
+            draft = Posting(
+                number=len(self),
+                value=frozen,
+                event=event,
+                label=str(label),
+                sound=bool(sound),
+                seeded=bool(seeded),
+                unit=Unit(unit),
+                call={} if call is None else dict(call),
+                hash="",
             )
+            posting = replace(draft, hash=_hash(self.head, _facts(draft), frozen))
             self._postings.append(posting)
         return posting
 
@@ -219,7 +233,8 @@ class Billboard:
                     stored = facts.pop("hash")
                     event = event_from_json(canonical(facts.pop("event")))
                     value = _frozen(arrays[f"value_{facts['number']}"])
-                    posting = Posting(value=value, event=event, hash=stored, **facts)
+                    unit = Unit(facts.pop("unit"))
+                    posting = Posting(value=value, event=event, hash=stored, unit=unit, **facts)
                     billboard._postings.append(posting)
         except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise ModelFileError(

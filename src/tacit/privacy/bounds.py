@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._check import positive, positive_integer
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
@@ -30,6 +30,7 @@ __all__ = [
     "Bound",
     "RowClip",
     "RowGradientClip",
+    "RowMessages",
     "RowNormalise",
     "SecondMoment",
     "VectorClip",
@@ -90,6 +91,18 @@ def _rescaled(messages: ArrayLike, radius: float, *, always: bool) -> Floats:
     return bounded.reshape(array.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class RowMessages:
+    """What the rows of a stack of tasks say, where the row is the protected unit.
+
+    ``values`` (N, …) holds one contribution a row; rows of task i are
+    ``offsets[i]:offsets[i + 1]``.
+    """
+
+    values: Array
+    offsets: IntArray
+
+
 @dataclass(frozen=True)
 class Bound:
     """What limits a message; subclasses say how.
@@ -126,6 +139,18 @@ class Bound:
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return the sum over axis 0 of messages that are bounded already."""
         return np.sum(_checked_messages(messages), axis=0)
+
+    def by_task(self, rows: RowMessages) -> Array:
+        """Bound every row and return each task's sum, (tasks, …)."""
+        bounded = self(rows.values)
+        return np.stack([self.aggregate(part) for part in np.split(bounded, rows.offsets[1:-1])])
+
+    def check_count(self, n_messages: int) -> None:
+        """Refuse more messages than add up exactly."""
+        if n_messages > _MOST_MESSAGES:
+            raise InvalidInput(
+                f"{n_messages} messages: at most {_MOST_MESSAGES} add up exactly; use fewer tasks"
+            )
 
     def sensitivity(
         self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None

@@ -50,7 +50,7 @@ class Entropy(ABC):
     def words(self, count: int) -> Words:
         """Return ``count`` uniform words."""
 
-    def child(self, *context: object) -> Entropy:
+    def child(self, *context: object) -> Entropy:  # noqa: ARG002
         """Return the source for one purpose, named by ``context`` (a run, a call, a task).
 
         A repeatable source gives the same child for the same context and independent ones for

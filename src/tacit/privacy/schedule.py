@@ -341,9 +341,7 @@ def _kind(round: Round, name: str, delta: float) -> type[Mechanism]:
             return named
         family = named.family
     if family == "gaussian" and delta == 0:
-        raise InvalidInput(
-            f'mechanism={name!r}: has no pure ε; use delta > 0 or mechanism="auto"'
-        )
+        raise InvalidInput(f'mechanism={name!r}: has no pure ε; use delta > 0 or mechanism="auto"')
     for kind in MECHANISMS.values():
         if kind.family == family and round.bound.kind in kind.serves:
             return kind
@@ -398,5 +396,3 @@ def _made(
     if isinstance(round.cohort, FixedSize) and n_tasks is not None:
         return FixedSizeGaussian(made.reach, strength, n_tasks, round.cohort.size)
     return made
-
-

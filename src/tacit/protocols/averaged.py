@@ -1,9 +1,8 @@
 """The average of the tasks' models, one release: DP-AGGR accounted for whole tasks.
 
 Pathak et al. (2010) average locally trained models and protect single rows; turned into protection
-of whole tasks by group privacy (`tacit.baselines.group_privacy`) that costs n times the budget.
-Bounding every model and adding noise to the sum protects tasks directly. Up: k·(d + 1) numbers a
-task; down: the same, once.
+of whole tasks by group privacy that costs n times the budget. Bounding every model and adding noise
+to the sum protects tasks directly. Up: k·(d + 1) numbers a task; down: the same, once.
 
 With directions (``clip=None``) the average has no scale: every task scales it, and adds its own
 intercept, by a one-dimensional fit at home. With a public radius the average itself is the model.
@@ -11,33 +10,26 @@ intercept, by a one-dimensional fit at home. With a public radius the average it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
-from tacit.privacy.bounds import Bound, VectorClip, VectorNormalise
+from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.unit import Adjacency, Unit
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols._home import Outputs, fitted
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["AveragedProtocol", "AveragedState"]
+__all__ = ["AveragedProtocol"]
 
 
 @dataclass(frozen=True)
-class AveragedState:
-    """What a stack of tasks keeps: rows by output, models (m, k, d + 1), the public average."""
-
-    outputs: tuple[TaskSet, ...]
-    models: Array
-    average: Array
-
-
-@dataclass(frozen=True)
-class AveragedProtocol:
-    """One round; ``mechanisms`` holds the one mechanism, calibrated by the caller.
+class AveragedProtocol(Protocol[Array, Outputs]):
+    """One round; the public state is the average (k, d), with the intercept if there is a clip.
 
     Guarantee: joint DP with the task as unit under replace-one: a replaced task moves the sum of
     bounded models by 2K in ℓ2 norm, and the divisor m is public. The scale and the intercept that
@@ -46,60 +38,49 @@ class AveragedProtocol:
 
     loss: Loss
     n_tasks: int
-    mechanisms: tuple[Mechanism, ...]
+    n_features: int
     n_outputs: int = 1
     clip: float | None = None
     fit_intercept: bool = True
-    n_rounds: int = 1
-    unit: Unit = Unit.TASK
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    @staticmethod
-    def limit(clip: float | None) -> Bound:
-        """Return the bound of a message."""
-        return VectorNormalise(1.0) if clip is None else VectorClip(clip)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the one round: the sum of directions, or of models with their intercept."""
+        if self.clip is None:
+            return (Round("mean", VectorNormalise(1.0), (self.n_outputs, self.n_features)),)
+        return (Round("mean", VectorClip(self.clip), (self.n_outputs, self.n_features + 1)),)
 
-    def start(self, tasks: TaskSet) -> AveragedState:
-        """Fit every task on its own."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        models = np.empty((tasks.n_tasks, len(outputs), tasks.n_features + 1))
-        for number, part in enumerate(outputs):
-            fit = local_fit(part, self.loss, intercept=self.fit_intercept)
-            models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-        return AveragedState(outputs, models, np.zeros(models.shape[1:]))
+    def opening(self) -> Array:
+        """Return the constant 0."""
+        return np.zeros(self.rounds()[0].shape)
 
-    def speak(self, state: AveragedState, t: int) -> Array:  # noqa: ARG002
-        """Say the model (directions: without intercept)."""
-        return state.models[..., :-1] if self.clip is None else state.models
+    def read(self, public: Array, release: AnyArray, call: Call, noise: Mechanism) -> Array:  # noqa: ARG002
+        """Return the average."""
+        return np.asarray(release) / self.n_tasks
 
-    def bound(self, messages: Array) -> Array:
-        """Limit every task's message."""
-        return self.limit(self.clip)(messages)
+    def start(self, rows: TaskSet, positions: IntArray) -> Outputs:  # noqa: ARG002
+        """Keep the rows, once per output."""
+        return one_vs_rest(rows, self.n_outputs)
 
-    def aggregate(self, messages: Array) -> Array:
-        """Sum; the public divisor is applied after the noise."""
-        return messages.sum(axis=0)
+    def speak(
+        self,
+        home: Outputs,
+        public: Array,  # noqa: ARG002
+        call: Call,  # noqa: ARG002
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[Outputs, Array]:
+        """Say the own model (directions: without intercept)."""
+        models = fitted(home, self.loss, intercept=self.fit_intercept)
+        return home, models[..., :-1] if self.clip is None else models
 
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of the only round."""
-        return self.mechanisms[t]
-
-    def listen(self, state: AveragedState, release: Array, t: int) -> AveragedState:  # noqa: ARG002
-        """Take the average as everybody's model."""
-        mean = np.asarray(release) / self.n_tasks
+    def finish(self, home: Outputs, public: Array) -> Array:
+        """Return the average as everybody's model, scaled at home where it has no scale."""
+        n_tasks = home[0].n_tasks
         if self.clip is not None:
-            models = np.repeat(mean[None], len(state.models), axis=0)
-            return replace(state, models=models, average=mean)
-        models = np.zeros_like(state.models)
-        for number, part in enumerate(state.outputs):
-            unit = mean[number] / max(float(np.linalg.norm(mean[number])), 1e-300)
-            shadow = part.replace(X=np.ascontiguousarray((part.X @ unit)[:, None]))
-            fit = local_fit(shadow, self.loss, intercept=self.fit_intercept)
+            return np.repeat(public[None], n_tasks, axis=0)
+        models = np.zeros((n_tasks, self.n_outputs, self.n_features + 1))
+        for number, part in enumerate(home):
+            unit = public[number] / max(float(np.linalg.norm(public[number])), 1e-300)
+            fit = local_fit(part.along(unit), self.loss, intercept=self.fit_intercept)
             models[:, number, :-1] = np.maximum(fit.coef, 0.0) * unit
             models[:, number, -1] = fit.intercept
-        average = np.concatenate([mean, np.zeros((len(mean), 1))], axis=1)
-        return replace(state, models=models, average=average)
-
-    def finish(self, state: AveragedState) -> Array:
-        """Return models (m, k, d + 1), the intercept last."""
-        return state.models
+        return models

@@ -6,13 +6,13 @@ task then solves
     min L_i(p + q) + (α/2) pᵀ C⁻¹ p + β·penalty(q),
 
 C being the released shape and the penalty of q the ℓ1 norm ("entries"), the ℓ2 norm of the whole
-vector ("tasks": a task is an outlier or is not) or a ridge. α, β and whether q is used at all are
-weighed by the task's own cross-validated errors.
+vector ("tasks": a task is an outlier or is not) or a ridge. α, β, whether q is used at all, and
+whether the task does better on its own, are weighed by its own cross-validated errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +20,21 @@ import numpy as np
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.descent import proximal_gradient
-from tacit.numerics.local_fit import leave_one_out_weights
+from tacit.numerics.local_fit import leave_one_out_weights, local_fit
 from tacit.numerics.objective import Objective
 from tacit.penalties import Penalty, Ridge
-from tacit.protocols.model_protected import ModelProtectedProtocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES
-from tacit.protocols.shrinkage import Shape
+from tacit.protocols._home import Outputs
+from tacit.protocols._shrinkage import Shape
+from tacit.protocols.model_protected import ModelProtectedHome, ModelProtectedProtocol
+from tacit.protocols.proximal_protected import (
+    SPARSE_PENALTIES,
+    Maps,
+    ProximalHome,
+    ProximalProtocol,
+)
 from tacit.tasks import TaskSet
 
-__all__ = ["DecomposedProtocol", "SplitPenalty"]
+__all__ = ["DecomposedProtocol", "ProximalDecomposedProtocol", "SplitPenalty"]
 
 _FLOOR_SHARE = 0.02
 _SHARED_STRENGTHS = (0.3, 0.03, 0.003)
@@ -143,21 +149,29 @@ class DecomposedProtocol(ModelProtectedProtocol):
 
     sparse: str = "entries"
 
-    def fitted(self, outputs: Sequence[TaskSet], shape: Shape | None) -> Array:
-        """Return every task's own fit under the shape, (m, k, d + 1)."""
-        if shape is None or shape.flat:
-            return super().fitted(outputs, shape)
-        return np.stack([self._one_output(tasks, shape) for tasks in outputs], axis=1)
+    def under(self, home: ModelProtectedHome, shape: Shape) -> Array:
+        """Return every task's models under a shape that stands out."""
+        return self.decomposed(home.outputs, shape)
+
+    def decomposed(self, outputs: Outputs, shape: Shape) -> Array:
+        """Return p + q of every task and output, (m, k, d + 1)."""
+        return np.stack([self._one_output(rows, shape) for rows in outputs], axis=1)
 
     def _one_output(self, tasks: TaskSet, shape: Shape) -> Array:
         values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         errors = self._validation_errors(tasks, root)
         weights = leave_one_out_weights(errors, tasks.counts, self.loss)
+        candidates = self._candidates(tasks, root)
+        return sum(weight[:, None] * W for weight, W in zip(weights, candidates, strict=True))
+
+    def _candidates(self, tasks: TaskSet, root: Array) -> Iterator[Array]:
+        """Yield models (m, d + 1) to be weighed: the task on its own, then p + q by strengths."""
+        alone = local_fit(tasks, self.loss, intercept=self.fit_intercept)
+        yield np.column_stack([alone.coef, alone.intercept])
         home = _Home.build(tasks, self.loss, root, fit_intercept=self.fit_intercept)
-        return sum(
-            weights[number][:, None] * home.models(V) for number, V in enumerate(self._path(home))
-        )
+        for V in self._path(home):
+            yield home.models(V)
 
     def _path(self, home: _Home) -> Iterator[Array]:
         for beta in _OWN_STRENGTHS:
@@ -168,7 +182,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
 
     def _validation_errors(self, tasks: TaskSet, root: Array) -> Array:
         """Return mean held-out losses (candidates, m); tasks of one row see no difference."""
-        size = len(_OWN_STRENGTHS) * len(_SHARED_STRENGTHS)
+        size = 1 + len(_OWN_STRENGTHS) * len(_SHARED_STRENGTHS)
         errors, seen = np.zeros((size, tasks.n_tasks)), np.zeros(tasks.n_tasks)
         position = {name: number for number, name in enumerate(tasks.names)}
         # Rows are dealt to folds task by task; a shared shuffle would depend on others' rows.
@@ -179,12 +193,35 @@ class DecomposedProtocol(ModelProtectedProtocol):
                 continue
             train = tasks.take_rows(fold != number_held)
             held = tasks.take_rows(fold == number_held)
-            home = _Home.build(train, self.loss, root, fit_intercept=self.fit_intercept)
             index = np.array([position[name] for name in held.names])[held.task_of_row]
             np.add.at(seen, index, 1.0)
-            for number, V in enumerate(self._path(home)):
-                W = home.models(V)[index]
+            for number, models in enumerate(self._candidates(train, root)):
+                W = models[index]
                 z = np.einsum("nd,nd->n", held.X, W[:, :-1]) + W[:, -1]
                 loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))
                 np.add.at(errors[number], index, loss)
         return np.where(seen > 0, errors / np.maximum(seen, 1.0), 1.0)
+
+
+@dataclass(frozen=True)
+class ProximalDecomposedProtocol(ProximalProtocol):
+    """`ProximalProtocol` whose "optimal" form ends with the whole fit at home, q included.
+
+    Guarantee: that of `ProximalProtocol`; q is computed at home and never sent.
+    """
+
+    sparse: str | None = "entries"
+
+    def finish(self, home: ProximalHome, public: Maps) -> Array:
+        """Return models (m, k, d + 1), the intercept last."""
+        shape = public.moment.shape
+        if self.shrinkage != "optimal" or self.sparse is None or shape is None or shape.flat:
+            return super().finish(home, public)
+        fits = DecomposedProtocol(
+            self.loss,
+            self.n_tasks,
+            self.n_features,
+            fit_intercept=self.fit_intercept,
+            sparse=self.sparse,
+        )
+        return fits.decomposed(home.outputs, shape)

@@ -1,7 +1,7 @@
 """Private mean-regularised learning with full participation: a shared centre, personal models.
 
-Every round each task fits its own model under the pull of the centre and sends it; the curator
-releases the noisy mean. Up: k·(d + 1) numbers a task and round; down: the same.
+Every turn each task fits its own model under the pull of the centre and sends it; the curator
+releases the noisy mean. Up: k·(d + 1) numbers a task and turn; down: the same.
 
 Two forms of message:
 
@@ -15,120 +15,106 @@ Two forms of message:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import local_fit
-from tacit.privacy.bounds import Bound, VectorClip, VectorNormalise
-from tacit.privacy.mechanisms import GammaVector, Mechanism
-from tacit.privacy.unit import Adjacency, Unit
+from tacit.privacy.bounds import VectorClip, VectorNormalise
+from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols._home import Outputs, fitted
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["MeanRegularizedProtocol", "MeanState"]
+__all__ = ["Centre", "MeanRegularizedProtocol"]
 
 _ALONG = (3.0, 30.0)  # prior variance along the shared direction, relative to across it
 
 
-def _noise_ceiling(mechanism: Mechanism, size: int) -> float:
-    """Return what the squared norm of the noise on ``size`` numbers exceeds once in 10 000 times.
+@dataclass(frozen=True)
+class Centre:
+    """The public centre (k, d + 1), and whether it stands out of the noise heard so far."""
 
-    Over the scale, a Gaussian's squared norm is χ² with ``size`` degrees of freedom, and a
-    gamma-vector's norm is Gamma(size).
-    """
-    if isinstance(mechanism, GammaVector):
-        return float(mechanism.scale * gammaincinv(size, 1 - 1e-4)) ** 2
-    return float(2 * gammaincinv(size / 2, 1 - 1e-4)) * mechanism.scale**2
+    value: Array
+    noise: float = 0.0  # what the squared norm of the noise in ``value`` hardly ever exceeds
+    informative: bool = False
 
 
 @dataclass(frozen=True)
-class MeanState:
-    """What a stack of tasks keeps: rows by output, models (m, k, d + 1), the public centre."""
-
-    outputs: tuple[TaskSet, ...]
-    models: Array
-    centre: Array
-    informative: bool
-
-
-@dataclass(frozen=True)
-class MeanRegularizedProtocol:
-    """The conversation; ``mechanisms`` are one a round, calibrated by the caller.
+class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
+    """The conversation.
 
     Parameters
     ----------
-    n_tasks : int
-        Public number of tasks, the divisor of the mean.
+    n_tasks, n_features, n_outputs : int
+        Public sizes; ``n_tasks`` is the divisor of the mean.
+    n_turns : int
+        Releases.
     clip : float or None
         Radius of an update; None sends directions.
+    alpha : float or None
+        Strength of the pull at home; None settles it by leave-one-out.
 
     Guarantee: joint DP with the task as unit under replace-one. A message has norm at most the
     bound's radius K whatever the task did before, so the sum's ℓ2 sensitivity is 2K; the divisor
     is public; the first centre is the constant 0; the rest is post-processing or local. Whether a
-    release is above the noise is judged from the release and the noise's known scale alone.
+    release is above the noise is judged from the release and the noise's known law alone.
     """
 
     loss: Loss
     n_tasks: int
-    mechanisms: tuple[Mechanism, ...]
+    n_features: int
     n_outputs: int = 1
+    n_turns: int = 1
     clip: float | None = None
+    alpha: float | None = None
     fit_intercept: bool = True
-    unit: Unit = Unit.TASK
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases."""
-        return len(self.mechanisms)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the one round: the sum of directions, or of updates with their intercept."""
+        if self.clip is None:
+            shape = (self.n_outputs, self.n_features)
+            return (Round("mean direction", VectorNormalise(1.0), shape, turns=self.n_turns),)
+        shape = (self.n_outputs, self.n_features + 1)
+        return (Round("mean update", VectorClip(self.clip), shape, turns=self.n_turns),)
 
-    @staticmethod
-    def limit(clip: float | None) -> Bound:
-        """Return the bound of a message."""
-        return VectorNormalise(1.0) if clip is None else VectorClip(clip)
+    def opening(self) -> Centre:
+        """Return the constant 0."""
+        return Centre(np.zeros((self.n_outputs, self.n_features + 1)))
 
-    def start(self, tasks: TaskSet) -> MeanState:
-        """Fit every task on its own; the centre is the public constant 0."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        centre = np.zeros((len(outputs), tasks.n_features + 1))
-        models = np.zeros((tasks.n_tasks, *centre.shape))
-        return self._fitted(MeanState(outputs, models, centre, informative=False))
-
-    def speak(self, state: MeanState, t: int) -> Array:  # noqa: ARG002
-        """Say the model (directions: without intercept) or its distance from the centre."""
-        return state.models[..., :-1] if self.clip is None else state.models - state.centre
-
-    def bound(self, messages: Array) -> Array:
-        """Limit every task's message."""
-        return self.limit(self.clip)(messages)
-
-    def aggregate(self, messages: Array) -> Array:
-        """Sum; the public divisor is applied after the noise."""
-        return messages.sum(axis=0)
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of round ``t``."""
-        return self.mechanisms[t]
-
-    def listen(self, state: MeanState, release: Array, t: int) -> MeanState:
-        """Move the centre and fit again under its pull."""
+    def read(self, public: Centre, release: AnyArray, call: Call, noise: Mechanism) -> Centre:  # noqa: ARG002
+        """Move the centre; one that pure noise would reach is not told from noise."""
         mean = np.asarray(release) / self.n_tasks
+        heard = noise.ceiling(mean.size) / self.n_tasks**2
         if self.clip is None:
             centre = np.concatenate([mean, np.zeros((len(mean), 1))], axis=1)
         else:
-            centre = state.centre + mean
-        # A centre that pure noise would reach is not told from noise, and tasks stay on their own.
-        heard = self.mechanisms[: t + 1] if self.clip is not None else self.mechanisms[t : t + 1]
-        noise = sum(_noise_ceiling(mechanism, mean.size) for mechanism in heard)
-        informative = bool(np.sum(centre**2) > noise / self.n_tasks**2)
-        return self._fitted(replace(state, centre=centre, informative=informative))
+            centre, heard = public.value + mean, public.noise + heard
+        return Centre(centre, heard, bool(np.sum(centre**2) > heard))
 
-    def finish(self, state: MeanState) -> Array:
-        """Return models (m, k, d + 1), the intercept last."""
-        return state.models
+    def start(self, rows: TaskSet, positions: IntArray) -> Outputs:  # noqa: ARG002
+        """Keep the rows, once per output."""
+        return one_vs_rest(rows, self.n_outputs)
+
+    def speak(
+        self,
+        home: Outputs,
+        public: Centre,
+        call: Call,  # noqa: ARG002
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[Outputs, Array]:
+        """Say the model under the centre (directions: without intercept), or its distance."""
+        models = self.finish(home, public)
+        return home, models[..., :-1] if self.clip is None else models - public.value
+
+    def finish(self, home: Outputs, public: Centre) -> Array:
+        """Return models (m, k, d + 1) under the centre, the intercept last."""
+        priors = [self._priors(centre, public.informative) for centre in public.value]
+        return fitted(
+            home, self.loss, priors, intercept=self.fit_intercept, alpha=self.alpha or "auto"
+        )
 
     def _priors(self, centre: Array, informative: bool) -> Sequence[Mapping[str, Array]]:
         if not informative:
@@ -141,15 +127,3 @@ class MeanRegularizedProtocol:
         unit = centre[:-1] / norm
         eye, along = np.eye(len(unit)), np.outer(unit, unit)
         return ({}, *({"prior_covariance": eye + variance * along} for variance in _ALONG))
-
-    def _fitted(self, state: MeanState) -> MeanState:
-        models = np.empty_like(state.models)
-        for output, tasks in enumerate(state.outputs):
-            fit = local_fit(
-                tasks,
-                self.loss,
-                intercept=self.fit_intercept,
-                priors=self._priors(state.centre[output], state.informative),
-            )
-            models[:, output, :-1], models[:, output, -1] = fit.coef, fit.intercept
-        return replace(state, models=models)

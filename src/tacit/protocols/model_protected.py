@@ -15,46 +15,29 @@ iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import local_fit
-from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
-from tacit.privacy.mechanisms import (
-    Gaussian,
-    Laplace,
-    Mechanism,
-    SymmetricGaussian,
-    TwoSidedWishart,
-)
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.shrinkage import (
-    Coordinates,
-    Semicircle,
-    Shape,
-    WishartDifference,
-    shrink_diagonal,
-    shrink_spectrum,
-)
+from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols._home import Outputs, Priors, fitted
+from tacit.protocols._row_protection import RowProtection
+from tacit.protocols._shrinkage import Shape, shrink_diagonal, shrink_spectrum
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-if TYPE_CHECKING:
-    from tacit.protocols.row_protection import RowProtection
-
 __all__ = [
+    "ModelProtectedHome",
     "ModelProtectedProtocol",
-    "ModelProtectedState",
     "Moment",
     "candidate_priors",
-    "fitted_under",
     "moment_bound",
-    "moment_mechanism",
+    "moment_rounds",
 ]
 
 # What the floor of the released shape keeps in a prior. Most of the floor is the estimation error
@@ -69,51 +52,39 @@ def moment_bound(clip: float | None, *, diagonal: bool) -> SecondMoment:
     return SecondMoment(clip, inner=VectorClip(clip), diagonal=diagonal)
 
 
-def moment_mechanism(name: str, bound: SecondMoment, strength: float) -> Mechanism:
-    """Return the mechanism of one release of the bounded moment.
-
-    ``strength`` is the noise multiplier of Gaussian noise and the ε of the pure mechanisms.
-
-    Guarantee: the sensitivities are those of `SecondMoment` under replace-one-task.
-    """
-    adjacency = Adjacency.REPLACE_ONE
-    if name == "gaussian" and bound.diagonal:
-        return Gaussian(bound.sensitivity("l2", adjacency), strength)
-    if name == "gaussian":
-        return SymmetricGaussian(bound.sensitivity("frobenius", adjacency), strength)
-    if name == "laplace":
-        return Laplace(bound.sensitivity("l1", adjacency), strength)
-    if name == "two-sided-wishart":
-        return TwoSidedWishart(bound.sensitivity("trace", adjacency), strength)
-    from tacit.privacy.published import WishartPublished
-
-    return WishartPublished(strength, bound.radius)
+def moment_rounds(
+    shares: tuple[float, ...], n_features: int, n_outputs: int, bound: SecondMoment
+) -> tuple[Round, ...]:
+    """Return one round per share, each of the bounded moment (or its diagonal)."""
+    shape = (n_features,) if bound.diagonal else (n_features, n_features)
+    what = "squared feature norms" if bound.diagonal else "second moment"
+    return tuple(
+        Round(
+            what if len(shares) == 1 else f"{what} {number + 1}",
+            bound,
+            shape,
+            message=(n_outputs, n_features),
+            share=share,
+        )
+        for number, share in enumerate(shares)
+    )
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The releases of all rounds so far, averaged by precision; public."""
+    """The releases of all rounds so far, averaged by precision; public.
+
+    ``shape`` is what stands out of the noise; None before the first release.
+    """
 
     total: Array | float = 0.0
     precision: float = 0.0
+    shape: Shape | None = None
 
-    def plus(self, release: Array, scale: float) -> Moment:
-        """Return the moment with one more release of that noise scale."""
-        weight = scale**-2
-        return Moment(self.total + weight * np.asarray(release), self.precision + weight)
-
-    @property
-    def mean(self) -> Array:
-        """Average release."""
-        return np.asarray(self.total / self.precision)
-
-    @property
-    def scale(self) -> float:
-        """Noise scale of the average."""
-        return float(self.precision**-0.5)
-
-    def shape(self, mechanism: Mechanism, *, n_tasks: int, trace: float | None) -> Shape:
-        """Return what stands out of the noise.
+    def plus(
+        self, release: AnyArray, noise: Mechanism, *, n_tasks: int, trace: float | None
+    ) -> Moment:
+        """Return the moment with one more release.
 
         Averages of Laplace or Wishart noise are given the law of a single draw of the same
         variance, whose tails are heavier.
@@ -123,21 +94,23 @@ class Moment:
         trace : float or None
             Sum of the messages' squared norms where it is public; else it is read off the release.
         """
-        mean, scale = self.mean, self.scale
-        d = mean.shape[0]
+        weight = noise.scale**-2 if noise.scale > 0 else 1.0
+        total, precision = self.total + weight * np.asarray(release), self.precision + weight
+        mean = np.asarray(total / precision)
+        # Relative to one draw of this round's noise, the average has this deviation.
+        factor = float((precision / weight) ** -0.5)
         if trace is None:
             read = float(mean.sum() if mean.ndim == 1 else np.trace(mean))
             trace = max(read, 0.0) or 1e-12
         if mean.ndim == 1:
-            noise = Coordinates(scale, heavy=isinstance(mechanism, Laplace))
-            return shrink_diagonal(mean, noise, trace=trace)
-        if isinstance(mechanism, TwoSidedWishart):
-            law = WishartDifference.of_wishart(scale, d)
-            return shrink_spectrum(mean, law, trace=trace, n_tasks=n_tasks)
-        return shrink_spectrum(mean, Semicircle.of_gaussian(scale, d), trace=trace, n_tasks=n_tasks)
+            shape = shrink_diagonal(mean, noise.coordinates().scaled(factor), trace=trace)
+        else:
+            law = noise.spectrum(len(mean)).scaled(factor)
+            shape = shrink_spectrum(mean, law, trace=trace, n_tasks=n_tasks)
+        return Moment(total, precision, shape)
 
 
-def candidate_priors(shape: Shape | None) -> Sequence[Mapping[str, Array]]:
+def candidate_priors(shape: Shape | None) -> Priors:
     """Return the priors a task weighs: the whole shape, and its leading eigenvector alone.
 
     A flat shape gives the plain single-task fit, nothing else.
@@ -154,46 +127,32 @@ def candidate_priors(shape: Shape | None) -> Sequence[Mapping[str, Array]]:
     return [{"prior_covariance": covariance} for covariance in covariances]
 
 
-def fitted_under(
-    outputs: Sequence[TaskSet], loss: Loss, shape: Shape | None, *, fit_intercept: bool
-) -> Array:
-    """Return every task's own fit under a shape, (m, k, d + 1), the intercept last.
+@dataclass(frozen=True)
+class ModelProtectedHome:
+    """What a stack of tasks keeps: rows by output, own models (m, k, d + 1), protected messages."""
 
-    Guarantee: row i depends on task i's rows and the (public) shape only.
-    """
-    priors = candidate_priors(shape)
-    models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
-    for number, tasks in enumerate(outputs):
-        fit = local_fit(tasks, loss, intercept=fit_intercept, priors=priors)
-        models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-    return models
+    outputs: Outputs
+    own: Array
+    messages: Array | None = None  # fixed once noised, where rows are protected too
 
 
 @dataclass(frozen=True)
-class ModelProtectedState:
-    """What a stack of tasks keeps: rows by output, models (m, k, d + 1), the public moment."""
-
-    outputs: tuple[TaskSet, ...]
-    models: Array
-    moment: Moment
-    shape: Shape | None = None
-    messages: Array | None = None  # fixed from the start where rows are protected too
-
-
-@dataclass(frozen=True)
-class ModelProtectedProtocol:
-    """The conversation; ``mechanisms`` are one a round, calibrated by the caller.
+class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
+    """The conversation.
 
     Parameters
     ----------
-    n_tasks : int
-        Public number of tasks.
+    n_tasks, n_features, n_outputs : int
+        Public sizes.
+    shares : tuple of float
+        Weights of the budget, one a round.
     clip : float or None
         Public radius of a model; None sends directions, which need no scale.
     diagonal : bool
         Release the d squared feature norms only (group-sparse) instead of the matrix (low-rank).
     rows : RowProtection or None
-        Protect every row as well: messages then come from noised row gradients.
+        Protect every row as well: messages then come from noised row gradients, in a first round
+        that only the curator sees.
 
     Guarantee: joint DP with the task as unit, under replace-one. The curator sees bounded models
     only; a replaced task moves Σ by at most √2K² in Frobenius norm and 2K² in trace norm, whatever
@@ -204,55 +163,87 @@ class ModelProtectedProtocol:
 
     loss: Loss
     n_tasks: int
-    mechanisms: tuple[Mechanism, ...]
+    n_features: int
     n_outputs: int = 1
+    shares: tuple[float, ...] = (1.0,)
     clip: float | None = None
     diagonal: bool = False
     fit_intercept: bool = True
     rows: RowProtection | None = None
-    unit: Unit = Unit.TASK
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases."""
-        return len(self.mechanisms)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the moment's rounds, after the round that protects rows."""
+        bound = moment_bound(self.clip, diagonal=self.diagonal)
+        moments = moment_rounds(self.shares, self.n_features, self.n_outputs, bound)
+        before = () if self.rows is None else (self.rows.round(self.n_features),)
+        return (*before, *moments)
 
-    def start(self, tasks: TaskSet) -> ModelProtectedState:
-        """Fit every task on its own."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        messages = None if self.rows is None else self.rows.messages(outputs, self.loss)
-        return ModelProtectedState(outputs, self.fitted(outputs, None), Moment(), None, messages)
+    def _protects(self, call: Call) -> bool:
+        return self.rows is not None and call.round == 0
 
-    def speak(self, state: ModelProtectedState, t: int) -> Array:  # noqa: ARG002
-        """Say the personal model without its intercept, all outputs as one message."""
-        return state.models[..., :-1] if state.messages is None else state.messages
+    def opening(self) -> Moment:
+        """Nothing is known."""
+        return Moment()
 
-    def bound(self, messages: Array) -> Array:
-        """Limit every task's message."""
-        return moment_bound(self.clip, diagonal=self.diagonal)(messages)
-
-    def aggregate(self, messages: Array) -> Array:
-        """Sum the outer products, or squares, of the bounded models."""
-        with one_blas_thread():  # many small products: threads would only wait for each other
-            return moment_bound(self.clip, diagonal=self.diagonal).aggregate(messages)
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of round ``t``."""
-        return self.mechanisms[t]
-
-    def listen(self, state: ModelProtectedState, release: Array, t: int) -> ModelProtectedState:
-        """Read the shape off all releases so far and fit again under it."""
-        moment = state.moment.plus(release, self.mechanisms[t].scale)
+    def read(self, public: Moment, release: AnyArray, call: Call, noise: Mechanism) -> Moment:  # noqa: ARG002
+        """Read the shape off all releases so far."""
         trace = float(self.n_tasks) if self.clip is None else None
-        shape = moment.shape(self.mechanisms[t], n_tasks=self.n_tasks, trace=trace)
-        models = state.models if shape.flat and t == 0 else self.fitted(state.outputs, shape)
-        return replace(state, models=models, moment=moment, shape=shape)
+        return public.plus(release, noise, n_tasks=self.n_tasks, trace=trace)
 
-    def finish(self, state: ModelProtectedState) -> Array:
+    def start(self, rows: TaskSet, positions: IntArray) -> ModelProtectedHome:  # noqa: ARG002
+        """Fit every task on its own."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        return ModelProtectedHome(outputs, self.alone(outputs))
+
+    def memory(self, home: ModelProtectedHome) -> dict[str, Array]:
+        """Return own models and messages."""
+        kept = {"own": home.own}
+        return kept if home.messages is None else {**kept, "messages": home.messages}
+
+    def resume(
+        self,
+        rows: TaskSet,
+        positions: IntArray,  # noqa: ARG002
+        memory: dict[str, Any],
+    ) -> ModelProtectedHome:
+        """Take own models and messages up again."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        return ModelProtectedHome(outputs, memory["own"], memory.get("messages"))
+
+    def speak(
+        self,
+        home: ModelProtectedHome,
+        public: Moment,
+        call: Call,
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[ModelProtectedHome, Any]:
+        """Say the personal model without its intercept, all outputs as one message."""
+        if self.rows is not None and self._protects(call):
+            return home, self.rows.gradients(home.outputs, self.loss)
+        if home.messages is not None:
+            return home, home.messages
+        return home, self._models(home, public)[..., :-1]
+
+    def keep(self, home: ModelProtectedHome, release: Array, call: Call) -> ModelProtectedHome:
+        """Keep the noised gradients: all that later messages are made of."""
+        return replace(home, messages=release) if self._protects(call) else home
+
+    def finish(self, home: ModelProtectedHome, public: Moment) -> Array:
         """Return models (m, k, d + 1), the intercept last."""
-        return state.models
+        return self._models(home, public)
 
-    def fitted(self, outputs: Sequence[TaskSet], shape: Shape | None) -> Array:
-        """Return every task's own fit under the shape, (m, k, d + 1)."""
-        return fitted_under(outputs, self.loss, shape, fit_intercept=self.fit_intercept)
+    def alone(self, outputs: Outputs) -> Array:
+        """Return every task's own models, learned alone."""
+        return fitted(outputs, self.loss, intercept=self.fit_intercept)
+
+    def _models(self, home: ModelProtectedHome, public: Moment) -> Array:
+        return (
+            home.own
+            if public.shape is None or public.shape.flat
+            else self.under(home, public.shape)
+        )
+
+    def under(self, home: ModelProtectedHome, shape: Shape) -> Array:
+        """Return every task's models under a shape that stands out."""
+        priors = [candidate_priors(shape)] * len(home.outputs)
+        return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)

@@ -19,10 +19,10 @@ Home = TypeVar("Home")
 class Protocol(ABC, Generic[Public, Home]):
     """A conversation between tasks and a curator, as pure functions.
 
-    *In public*, by anyone: ``opening`` and ``read`` fold releases into a public state. *At home*, on
-    a stack of tasks (the task is axis 0 of everything): ``start``, ``speak``, ``finish``. The same
-    functions serve 100 000 tasks in one process and a single task on its owner's machine; a task
-    that comes late, or comes back, reads the billboard and misses nothing.
+    *In public*, by anyone: ``opening`` and ``read`` fold releases into a public state. *At home*,
+    on a stack of tasks (the task is axis 0 of everything): ``start``, ``speak``, ``finish``. The
+    same functions serve 100 000 tasks in one process and a single task on its owner's machine; a
+    task that comes late, or comes back, reads the billboard and misses nothing.
 
     Guarantee: whatever ``speak`` computes, the round's bound limits what one task contributes, so
     the schedule's noise is right for any message. What is at home sees its own rows and the public

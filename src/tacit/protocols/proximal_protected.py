@@ -17,32 +17,36 @@ Two maps:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.objective import Objective
 from tacit.numerics.shared_map import apply_map, symmetric_spectrum
-from tacit.numerics.threads import one_blas_thread
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
-from tacit.privacy.bounds import SecondMoment
-from tacit.privacy.mechanisms import Laplace, Mechanism
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.model_protected import Moment, fitted_under, moment_bound
-from tacit.protocols.shrinkage import Coordinates, Shape, safe_shift
+from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols._home import Outputs, fitted
+from tacit.protocols._shrinkage import Shape, safe_shift
+from tacit.protocols.model_protected import Moment, candidate_priors, moment_bound, moment_rounds
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["SPARSE_PENALTIES", "ProximalProtocol", "ProximalState", "SharedMap"]
+__all__ = ["SPARSE_PENALTIES", "Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
 
 SPARSE_PENALTIES: dict[str, type[Penalty]] = {
     "entries": Lasso,
     "tasks": TaskGroup,
     "ridge": Ridge,
 }
+
+
+_ITERATES = ("proposed", "mapped", "own", "own_mapped")
 
 
 @dataclass(frozen=True)
@@ -65,25 +69,37 @@ class SharedMap:
         return cls(1 / (1 + strength * (values.max() / values - 1)), shape.vectors)
 
     @classmethod
-    def soft_threshold(cls, release: Array, threshold: float, edge: float) -> SharedMap:
-        """Return the paper's map, on eigenvalues (or squared norms) shifted up by ``edge``."""
+    def soft_threshold(cls, release: Array, threshold: float, fall: float) -> SharedMap:
+        """Return the paper's map, on eigenvalues (or squared norms) made safe from ``fall``."""
         if release.ndim == 1:
             values, vectors = release, None
         else:
             values, vectors = symmetric_spectrum(release)
-        roots = np.sqrt(np.maximum(safe_shift(values, edge), 1e-300))
+        roots = np.sqrt(np.maximum(safe_shift(values, fall), 1e-300))
         return cls(np.maximum(0.0, 1 - threshold / roots), vectors)
 
 
 @dataclass(frozen=True)
-class ProximalState:
+class Maps:
+    """What the billboard told: the moment of all releases, and the map of every round.
+
+    A round in which nothing stood out has no map, and changes nothing.
+    """
+
+    moment: Moment = field(default_factory=Moment)
+    maps: tuple[SharedMap | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProximalHome:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
-    ``own_mapped`` are the same for the sparse part q of a decomposed model.
+    ``own_mapped`` are the same for the sparse part q of a decomposed model. ``heard`` counts the
+    maps that were applied: a task that was away applies those it missed.
     """
 
-    outputs: tuple[TaskSet, ...]
+    outputs: Outputs
     objectives: tuple[Objective, ...]
     steps: Array
     proposed: Array
@@ -91,13 +107,13 @@ class ProximalState:
     own: Array
     own_mapped: Array
     offsets: Array
-    moment: Moment
-    shape: Shape | None = None
+    drift: Array | float = 0.0
+    heard: int = 0
 
 
 @dataclass(frozen=True)
-class ProximalProtocol:
-    """The conversation; ``mechanisms`` are one a round, calibrated by the caller.
+class ProximalProtocol(Protocol[Maps, ProximalHome]):
+    """The conversation.
 
     Parameters
     ----------
@@ -120,8 +136,9 @@ class ProximalProtocol:
 
     loss: Loss
     n_tasks: int
-    mechanisms: tuple[Mechanism, ...]
+    n_features: int
     n_outputs: int = 1
+    shares: tuple[float, ...] = (1.0,)
     clip: float | None = None
     diagonal: bool = False
     fit_intercept: bool = True
@@ -134,133 +151,131 @@ class ProximalProtocol:
     sparse_strength: float = 0.1
     as_printed: bool = False
     start_at_zero: bool = False
-    unit: Unit = Unit.TASK
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases."""
-        return len(self.mechanisms)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the moment's rounds, one a share of the budget."""
+        # The printed group-sparse algorithm noises the whole matrix and then reads its diagonal.
+        bound = moment_bound(self.clip, diagonal=self.diagonal and not self.as_printed)
+        return moment_rounds(self.shares, self.n_features, self.n_outputs, bound)
 
-    def start(self, tasks: TaskSet) -> ProximalState:
+    def opening(self) -> Maps:
+        """Nothing is known."""
+        return Maps()
+
+    def read(self, public: Maps, release: AnyArray, call: Call, noise: Mechanism) -> Maps:  # noqa: ARG002
+        """Return the moment and the maps with one more release."""
+        trace = float(self.n_tasks) if self.clip is None else None
+        value = np.asarray(release)
+        if self.shrinkage == "soft-threshold":
+            shared: SharedMap | None = self.soft_threshold(value, noise)
+            return Maps(public.moment, (*public.maps, shared))
+        moment = public.moment.plus(value, noise, n_tasks=self.n_tasks, trace=trace)
+        shape = moment.shape
+        flat = shape is None or shape.flat
+        shared = None if shape is None or flat else SharedMap.of_shape(shape, self.strength)
+        return Maps(moment, (*public.maps, shared))
+
+    def soft_threshold(self, release: Array, noise: Mechanism) -> SharedMap:
+        """Return the paper's map of one release, with the safe shift where noise has two signs."""
+        value = np.diag(release) if self.diagonal and release.ndim == 2 else release
+        fall = noise.fall(len(value), len(self.shares)) if noise.sound else 0.0
+        return SharedMap.soft_threshold(value, self.strength, fall)
+
+    def start(self, rows: TaskSet, positions: IntArray) -> ProximalHome:  # noqa: ARG002
         """Set out from every task's own fit (or from zero)."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        rows, means = _centred(outputs, self.loss, self.fit_intercept)
-        objectives = tuple(Objective(part, self.loss) for part in rows)
-        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        outputs = one_vs_rest(rows, self.n_outputs)
+        centred, means = _centred(outputs, self.loss, self.fit_intercept)
+        objectives = tuple(Objective(part, self.loss) for part in centred)
+        # f(p + q) bends twice as much in (p, q) together as f does in either.
+        bend = objectives[0].curvature() * (1 if self.sparse is None else 2)
+        curvature = np.maximum(bend + self.strong_convexity, 1e-300)
         steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
-        models = np.zeros((tasks.n_tasks, len(rows), rows[0].n_features), dtype=rows[0].X.dtype)
+        models = np.zeros(
+            (rows.n_tasks, len(centred), centred[0].n_features), dtype=centred[0].X.dtype
+        )
         if not self.start_at_zero:
             for number, part in enumerate(outputs):
                 fit = local_fit(part, self.loss, intercept=self.fit_intercept)
                 models[:, number, : part.n_features] = fit.coef
-                if rows[0].n_features > part.n_features:
+                if centred[0].n_features > part.n_features:
                     centre = means[:, :-1] if means.size else 0.0
                     level = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
                     models[:, number, -1] = level
         nothing = np.zeros_like(models)
-        return ProximalState(
-            outputs, objectives, steps, models, models, nothing, nothing, means, Moment()
-        )
+        home = ProximalHome(outputs, objectives, steps, models, models, nothing, nothing, means)
+        if self.as_printed or self.start_at_zero:
+            return home
+        return replace(home, drift=self._stepped(home, models) - models)
 
-    def _width(self, state: ProximalState) -> int:
+    def memory(self, home: ProximalHome) -> dict[str, Array]:
+        """Return the iterates and how many maps they have seen."""
+        kept = {name: getattr(home, name) for name in _ITERATES}
+        return {**kept, "heard": np.full(len(home.proposed), home.heard)}
+
+    def resume(self, rows: TaskSet, positions: IntArray, memory: dict[str, Any]) -> ProximalHome:
+        """Take the iterates up again."""
+        kept = {name: memory[name] for name in _ITERATES}
+        return replace(self.start(rows, positions), **kept, heard=int(memory["heard"][0]))
+
+    def _width(self, home: ProximalHome) -> int:
         """Return d, the features without the intercept column."""
         appended = self.fit_intercept and self.loss.name != "squared"
-        return int(state.proposed.shape[-1]) - int(appended)
+        return int(home.proposed.shape[-1]) - int(appended)
 
-    def speak(self, state: ProximalState, t: int) -> Array:  # noqa: ARG002
+    def speak(
+        self,
+        home: ProximalHome,
+        public: Maps,
+        call: Call,  # noqa: ARG002
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[ProximalHome, Array]:
         """Say the model after the last gradient step, without intercept and without q."""
-        return state.proposed[..., : self._width(state)]
+        home = self._caught_up(home, public)
+        return home, home.proposed[..., : self._width(home)]
 
-    @property
-    def _limit(self) -> SecondMoment:
-        # The printed group-sparse algorithm noises the whole matrix and then reads its diagonal.
-        return moment_bound(self.clip, diagonal=self.diagonal and not self.as_printed)
+    def _caught_up(self, home: ProximalHome, public: Maps) -> ProximalHome:
+        for number, shared in enumerate(public.maps[home.heard :], start=home.heard + 1):
+            if shared is not None:
+                home = self._moved(home, shared, number)
+        return replace(home, heard=len(public.maps))
 
-    def bound(self, messages: Array) -> Array:
-        """Limit every task's message."""
-        return self._limit(messages)
-
-    def aggregate(self, messages: Array) -> Array:
-        """Sum the outer products, or squares, of the bounded models."""
-        with one_blas_thread():  # many small products: threads would only wait for each other
-            return self._limit.aggregate(messages)
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of round ``t``."""
-        return self.mechanisms[t]
-
-    def shape(self, moment: Moment, t: int) -> Shape:
-        """Return what stands out of the noise of all releases so far."""
-        trace = float(self.n_tasks) if self.clip is None else None
-        return moment.shape(self.mechanisms[t], n_tasks=self.n_tasks, trace=trace)
-
-    def soft_threshold(self, release: Array, t: int) -> SharedMap:
-        """Return the paper's map of one release, with the safe shift where noise has two signs."""
-        mechanism, d = self.mechanisms[t], release.shape[0]
-        value = np.diag(release) if self.diagonal and release.ndim == 2 else release
-        edge = 0.0
-        if mechanism.sound and value.ndim == 1:
-            edge = Coordinates(mechanism.scale, heavy=isinstance(mechanism, Laplace)).edge
-        elif mechanism.sound:
-            edge = mechanism.edge(d)  # type: ignore[attr-defined]
-        return SharedMap.soft_threshold(value, self.strength, edge)
-
-    def listen(self, state: ProximalState, release: Array, t: int) -> ProximalState:
-        """Apply the map, add momentum, take one gradient step."""
-        release = np.asarray(release)
-        moment = state.moment.plus(release, self.mechanisms[t].scale)
-        if self.shrinkage == "soft-threshold":
-            shared = self.soft_threshold(release, t)
-        else:
-            shape = self.shape(moment, t)
-            state = replace(state, moment=moment, shape=shape)
-            if shape.flat:
-                return state
-            shared = SharedMap.of_shape(shape, self.strength)
-        mapped = self._mapped(state, shared)
-        beta = self._momentum(t + 1, state.steps)
-        point = _ahead(mapped, state.mapped, beta)
+    def _moved(self, home: ProximalHome, shared: SharedMap, t: int) -> ProximalHome:
+        """Apply the map of round ``t``, add momentum, take one gradient step."""
+        mapped = self._mapped(home, shared)
+        beta = self._momentum(t, home.steps)
+        point = _ahead(mapped, home.mapped, beta)
         if self.sparse is None:
-            return replace(
-                state, proposed=self._stepped(state, point), mapped=mapped, moment=moment
-            )
-        own_mapped = self._own_prox(state.own, state.steps)
-        own_point = _ahead(own_mapped, state.own_mapped, beta)
+            return replace(home, proposed=self._stepped(home, point), mapped=mapped)
+        own_mapped = self._own_prox(home.own, home.steps)
+        own_point = _ahead(own_mapped, home.own_mapped, beta)
         together = point + own_point
-        move = together - self._stepped(state, together)
+        move = together - self._stepped(home, together)
         own = own_point - move
-        own[..., self._width(state) :] = 0.0
-        return replace(
-            state,
-            proposed=point - move,
-            mapped=mapped,
-            own=own,
-            own_mapped=own_mapped,
-            moment=moment,
-        )
+        own[..., self._width(home) :] = 0.0
+        return replace(home, proposed=point - move, mapped=mapped, own=own, own_mapped=own_mapped)
 
-    def _mapped(self, state: ProximalState, shared: SharedMap) -> Array:
+    def _mapped(self, home: ProximalHome, shared: SharedMap) -> Array:
         """Return M w for every model; an intercept column stays as it is."""
-        d = self._width(state)
-        mapped = np.empty_like(state.proposed)
-        mapped[..., d:] = state.proposed[..., d:]
+        d = self._width(home)
+        mapped = np.empty_like(home.proposed)
+        mapped[..., d:] = home.proposed[..., d:]
         scale: Array | float = 1.0
         if self.as_printed and self.clip is not None:
-            norms = np.linalg.norm(state.proposed[..., :d], axis=(1, 2))
+            norms = np.linalg.norm(home.proposed[..., :d], axis=(1, 2))
             scale = (1 / np.maximum(1.0, norms / self.clip))[:, None]
         for number in range(mapped.shape[1]):
-            mapped[:, number, :d] = shared(state.proposed[:, number, :d]) * scale
+            mapped[:, number, :d] = shared(home.proposed[:, number, :d]) * scale
         return mapped
 
-    def _stepped(self, state: ProximalState, point: Array) -> Array:
+    def _stepped(self, home: ProximalHome, point: Array) -> Array:
         """Return ``point`` after one gradient step of every task, ridge term included."""
         moved = np.empty_like(point)
-        for number, objective in enumerate(state.objectives):
-            moved[:, number] = objective.step(point[:, number], state.steps)
+        for number, objective in enumerate(home.objectives):
+            moved[:, number] = objective.step(point[:, number], home.steps)
         if self.strong_convexity > 0:
-            shrink = self.strong_convexity * state.steps.astype(point.dtype)
+            shrink = self.strong_convexity * home.steps.astype(point.dtype)
             moved -= shrink[:, None, None] * point
+        moved -= home.drift
         return moved
 
     def _own_prox(self, own: Array, steps: Array) -> Array:
@@ -278,23 +293,23 @@ class ProximalProtocol:
             return np.reshape(values, (-1, 1, 1))
         return np.full((1, 1, 1), nesterov_momentum(t))
 
-    def finish(self, state: ProximalState) -> Array:
+    def finish(self, home: ProximalHome, public: Maps) -> Array:
         """Return models (m, k, d + 1), the intercept last."""
         if self.shrinkage == "optimal" and self.sparse is None:
-            return fitted_under(
-                state.outputs, self.loss, state.shape, fit_intercept=self.fit_intercept
-            )
-        d = self._width(state)
-        W = state.mapped + state.own_mapped
+            priors = [candidate_priors(public.moment.shape)] * len(home.outputs)
+            return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+        home = self._caught_up(home, public)
+        d = self._width(home)
+        W = home.mapped + home.own_mapped
         coef = np.asarray(W[..., :d], dtype=np.float64)
         level = np.asarray(W[..., d], dtype=np.float64) if W.shape[-1] > d else 0.0
         if not self.fit_intercept:
             intercept = np.zeros(coef.shape[:2])
         elif self.loss.name == "squared":
-            target = state.offsets[:, d:]
-            intercept = target - np.einsum("mkd,md->mk", coef, state.offsets[:, :d])
+            target = home.offsets[:, d:]
+            intercept = target - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
         else:
-            intercept = level - np.einsum("mkd,md->mk", coef, state.offsets[:, :d])
+            intercept = level - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
         return np.concatenate([coef, intercept[..., None]], axis=2)
 
 

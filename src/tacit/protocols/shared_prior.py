@@ -5,33 +5,36 @@ releases the noisy second moment of the directions, bordered by their mean; ever
 same prior off it. A second, cheap release settles how long the mean model is, by a ballot. Each
 task then averages its own fit with fits under the candidate priors (`averaged_fit`).
 
-Up: k·d numbers a task for the moment, 33 for the ballot (66 a class for the optional ballot on
-the intercept). Down: (d + k)² and 33 numbers, the same for all tasks. The curator keeps one
+Up: k·(d + k) numbers a task for the moment, 33 for the ballot (66 a class for the optional ballot
+on the intercept). Down: (d + k)² and 33 numbers, the same for all tasks. The curator keeps one
 (d + k) × (d + k) matrix, whatever the number of tasks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.local_fit import LocalFit, local_fit
 from tacit.numerics.prior_average import CandidatePrior, averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.ballots import OCTAVES, ballots, read_ballot, signed_ballots
-from tacit.protocols.bordered_moment import Prior, border, moment_bound, read_prior
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
+from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
+from tacit.protocols._home import Outputs
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["ROUND_SHARES", "SharedPriorProtocol", "SharedPriorState", "ballot_bound"]
+__all__ = ["SharedPriorHome", "SharedPriorProtocol", "SharedPriorPublic"]
 
-# Relative noise budgets μ_t (or ε_t) of the moment and of each ballot, whose few coarse bins need
-# little: at (1, 0.35) the moment keeps 94 % of μ.
-ROUND_SHARES = (1.0, 0.35, 0.35)
+# Weight of a ballot's noise budget relative to the moment's: its few coarse bins need little, and
+# at (1, 0.35) the moment keeps 94 % of μ.
+_BALLOT_SHARE = 0.35
 # Parts of the released floor that belong to the models; the rest is estimation error of what was
 # sent. The tasks weigh the alternatives.
 _FLOOR_SHARES = (1.0, 0.1)
@@ -46,14 +49,12 @@ def ballot_bound() -> SecondMoment:
 
 
 @dataclass(frozen=True)
-class SharedPriorState:
-    """What a stack of tasks keeps: rows by output, own fits, and what the billboard told."""
+class SharedPriorPublic:
+    """What the billboard told: the prior, the length of its mean, the intercepts (k,)."""
 
-    outputs: tuple[TaskSet, ...]
-    own: tuple[LocalFit, ...]
     prior: Prior | None = None
     length: float | None = None
-    intercepts: Array | None = None  # (k,), released
+    intercepts: Array | None = None
 
     @property
     def mean(self) -> Array | None:
@@ -62,15 +63,35 @@ class SharedPriorState:
             return None
         return self.length * self.prior.mean
 
+    def candidates(self, output: int) -> list[CandidatePrior]:
+        """Return the priors a task weighs against its own fit; none if nothing stands out."""
+        if self.prior is None:
+            return []
+        shapes: list[Array | None] = [None]
+        if not self.prior.shape.flat:
+            shapes += [self.prior.shape.covariance(share) for share in _FLOOR_SHARES]
+        found = [CandidatePrior(covariance=shape) for shape in shapes[1:]]
+        if self.mean is not None:
+            found += [CandidatePrior(self.mean[output], shape) for shape in shapes]
+        return found
+
 
 @dataclass(frozen=True)
-class SharedPriorProtocol:
-    """The conversation; ``mechanisms`` are one a round, calibrated by the caller.
+class SharedPriorHome:
+    """What a stack of tasks keeps: rows by output, and own fits."""
+
+    outputs: Outputs
+    own: tuple[LocalFit, ...]
+
+
+@dataclass(frozen=True)
+class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
+    """The conversation.
 
     Parameters
     ----------
-    n_tasks : int
-        Public number of tasks.
+    n_tasks, n_features, n_outputs : int
+        Public sizes.
     clip : float or None
         Public radius of a model. None sends directions, which need no scale but do need the
         ballot on the length.
@@ -92,130 +113,130 @@ class SharedPriorProtocol:
 
     loss: Loss
     n_tasks: int
-    mechanisms: tuple[Mechanism, ...]
+    n_features: int
     n_outputs: int = 1
     clip: float | None = None
     fit_intercept: bool = True
     share_intercept: bool = False
-    unit: Unit = field(default=Unit.TASK, init=False)
-    adjacency: Adjacency = field(default=Adjacency.REPLACE_ONE, init=False)
 
-    @property
-    def rounds(self) -> tuple[str, ...]:
-        """What each round is about."""
-        length = ("length",) if self.clip is None else ()
-        level = ("intercept",) if self.share_intercept else ()
-        return ("moment", *length, *level)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the moment, and the ballots on the mean's length and on the intercept."""
+        k, side = self.n_outputs, self.n_features + self.n_outputs
+        found = [Round("moment", moment_bound(), (side, side), message=(k, side))]
+        ballot = Round("length", ballot_bound(), (OCTAVES.size,), share=_BALLOT_SHARE)
+        if self.clip is None:
+            found.append(ballot)
+        if self.share_intercept:
+            found.append(replace(ballot, name="intercept", shape=(k * 2 * OCTAVES.size,)))
+        return tuple(found)
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of releases."""
-        return len(self.rounds)
+    def _name(self, call: Call) -> str:
+        return self.rounds()[call.round].name
 
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of round ``t``."""
-        return self.mechanisms[t]
+    def opening(self) -> SharedPriorPublic:
+        """Nothing is known."""
+        return SharedPriorPublic()
 
-    def start(self, tasks: TaskSet) -> SharedPriorState:
-        """Fit every task on its own."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
-        return SharedPriorState(outputs, own)
-
-    def speak(self, state: SharedPriorState, t: int) -> Array:
-        """Say the own model (m, k, d), or square roots of a ballot (m, bins)."""
-        if self.rounds[t] == "moment":
-            return np.stack([fit.coef for fit in state.own], axis=1)
-        if self.rounds[t] == "length":
-            return np.sqrt(ballots(self._lengths(state)))
-        votes = signed_ballots(self._intercepts(state)) / self.n_outputs
-        return np.sqrt(votes.reshape(len(votes), -1))
-
-    def bound(self, messages: Array) -> Array:
-        """Limit messages: models (three axes) to the bordered unit ball, ballots to sum 1."""
-        if messages.ndim == 2:
-            return ballot_bound()(messages)
-        unit = VectorNormalise(1.0)(messages)
-        if self.clip is not None:
-            unit = VectorClip(self.clip)(messages) / self.clip
-        return moment_bound()(border(unit))
-
-    def aggregate(self, messages: Array) -> Array:
-        """Sum bordered outer products, or count votes."""
-        return (ballot_bound() if messages.ndim == 2 else moment_bound()).aggregate(messages)
-
-    def listen(self, state: SharedPriorState, release: Array, t: int) -> SharedPriorState:
+    def read(
+        self, public: SharedPriorPublic, release: AnyArray, call: Call, noise: Mechanism
+    ) -> SharedPriorPublic:
         """Read the prior, the length of the mean or the intercepts off the release."""
-        noise = self.mechanisms[t]
-        if self.rounds[t] == "moment":
+        name = self._name(call)
+        if name == "moment":
             prior = read_prior(
                 release, noise, n_tasks=self.n_tasks, n_outputs=self.n_outputs, unit=not self.clip
             )
-            return replace(state, prior=prior, length=self.clip)
-        if self.rounds[t] == "length":
-            return replace(state, length=read_ballot(release, noise))
+            return replace(public, prior=prior, length=self.clip)
+        if name == "length":
+            return replace(public, length=read_ballot(release, noise))
         counts = release.reshape(self.n_outputs, 2, OCTAVES.size)
         levels = [
             _level(read_ballot(up, noise), read_ballot(down, noise), up, down)
             for up, down in zip(counts[:, 0], counts[:, 1], strict=True)
         ]
-        return replace(state, intercepts=np.array(levels))
+        return replace(public, intercepts=np.array(levels))
 
-    def finish(self, state: SharedPriorState) -> Array:
+    def start(self, rows: TaskSet, positions: IntArray) -> SharedPriorHome:  # noqa: ARG002
+        """Fit every task on its own."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
+        return SharedPriorHome(outputs, own)
+
+    def memory(self, home: SharedPriorHome) -> dict[str, Array]:
+        """Return the own fits."""
+        return {
+            "coef": np.stack([fit.coef for fit in home.own], axis=1),
+            "intercept": np.stack([fit.intercept for fit in home.own], axis=1),
+        }
+
+    def resume(
+        self,
+        rows: TaskSet,
+        positions: IntArray,  # noqa: ARG002
+        memory: dict[str, Any],
+    ) -> SharedPriorHome:
+        """Take the own fits up again."""
+        fits = (
+            LocalFit(memory["coef"][:, c], memory["intercept"][:, c]) for c in range(self.n_outputs)
+        )
+        return SharedPriorHome(one_vs_rest(rows, self.n_outputs), tuple(fits))
+
+    def speak(
+        self,
+        home: SharedPriorHome,
+        public: SharedPriorPublic,
+        call: Call,
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[SharedPriorHome, Array]:
+        """Say the bordered model (m, k, d + k), or square roots of a ballot (m, bins)."""
+        name = self._name(call)
+        if name == "moment":
+            models = np.stack([fit.coef for fit in home.own], axis=1)
+            if self.clip is None:
+                return home, border(VectorNormalise(1.0)(models))
+            return home, border(VectorClip(self.clip)(models) / self.clip)
+        if name == "length":
+            return home, np.sqrt(ballots(self._lengths(home, public)))
+        votes = signed_ballots(self._intercepts(home, public)) / self.n_outputs
+        return home, np.sqrt(votes.reshape(len(votes), -1))
+
+    def finish(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""
         models = []
-        for number, (tasks, own) in enumerate(zip(state.outputs, state.own, strict=True)):
+        for number, (rows, own) in enumerate(zip(home.outputs, home.own, strict=True)):
             fit = averaged_fit(
-                tasks,
-                self.loss,
-                candidates(state, number),
-                intercept=self.fit_intercept,
-                own=own,
+                rows, self.loss, public.candidates(number), intercept=self.fit_intercept, own=own
             )
             models.append(np.column_stack([fit.coef, fit.intercept]))
         return np.stack(models, axis=1)
 
-    def _lengths(self, state: SharedPriorState) -> Array:
+    def _lengths(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return how far each task's rows would go along the mean direction, (m,)."""
-        direction = state.prior.mean if state.prior else None
+        direction = public.prior.mean if public.prior else None
+        lengths = np.zeros(home.outputs[0].n_tasks)
         if direction is None:
-            return np.zeros(state.outputs[0].n_tasks)
+            return lengths
         alpha = 0.0 if self.loss.name == "squared" else "auto"
         weights = np.einsum("kd,kd->k", direction, direction)
-        lengths = np.zeros(state.outputs[0].n_tasks)
-        for tasks, along, weight in zip(state.outputs, direction, weights, strict=True):
-            line = tasks.replace(X=np.ascontiguousarray(tasks.X @ along[:, None], dtype=float))
+        for rows, along, weight in zip(home.outputs, direction, weights, strict=True):
+            line = rows.along(along)
             fit = local_fit(line, self.loss, alpha=alpha, intercept=self.fit_intercept)
             lengths += weight * fit.coef[:, 0]
         return lengths / weights.sum()
 
-    def _intercepts(self, state: SharedPriorState) -> Array:
+    def _intercepts(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return every task's intercepts (m, k) on top of the shared mean model."""
-        found = np.empty((state.outputs[0].n_tasks, self.n_outputs))
-        for number, tasks in enumerate(state.outputs):
-            mean = np.zeros(tasks.n_features) if state.mean is None else state.mean[number]
-            predicted = tasks.task_sums(tasks.X @ mean) / tasks.counts
-            level = tasks.task_sums(np.asarray(tasks.y, dtype=float)) / tasks.counts
+        found = np.empty((home.outputs[0].n_tasks, self.n_outputs))
+        for number, rows in enumerate(home.outputs):
+            mean = np.zeros(rows.n_features) if public.mean is None else public.mean[number]
+            predicted = rows.task_sums(rows.along(mean).X[:, 0]) / rows.counts
+            level = rows.task_sums(np.asarray(rows.y, dtype=float)) / rows.counts
             if self.loss.name != "squared":
                 # Log-odds of the task's share of positives, each class given half a row.
-                positive = level * tasks.counts
-                level = np.log((positive + 0.5) / (tasks.counts - positive + 0.5))
+                positive = level * rows.counts
+                level = np.log((positive + 0.5) / (rows.counts - positive + 0.5))
             found[:, number] = level - predicted
         return found
-
-
-def candidates(state: SharedPriorState, output: int) -> list[CandidatePrior]:
-    """Return the priors a task weighs against its own fit; none if nothing stands out."""
-    prior = state.prior
-    if prior is None:
-        return []
-    shapes: list[Array | None] = [None]
-    if not prior.shape.flat:
-        shapes += [prior.shape.covariance(share) for share in _FLOOR_SHARES]
-    found = [CandidatePrior(covariance=shape) for shape in shapes[1:]]
-    if state.mean is not None:
-        found += [CandidatePrior(state.mean[output], shape) for shape in shapes]
-    return found
 
 
 def _level(up: float | None, down: float | None, counts_up: Array, counts_down: Array) -> float:

@@ -13,21 +13,21 @@ are the tasks' denoised models, its right singular vectors the shared directions
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import local_fit
-from tacit.privacy.bounds import Bound, VectorClip, VectorNormalise
-from tacit.privacy.mechanisms import GammaVector, Mechanism
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.shrinkage import Shape
+from tacit.privacy.bounds import VectorClip, VectorNormalise
+from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.schedule import AtTask, Call, Round
+from tacit.protocols._home import Outputs, Priors, fitted
+from tacit.protocols._shrinkage import Shape
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["RelationshipProtocol", "RelationshipState", "denoised_models"]
+__all__ = ["RelationshipHome", "RelationshipProtocol", "Relationships", "denoised_models"]
 
 _FLOOR_SHARE = 0.04
 
@@ -50,101 +50,121 @@ def denoised_models(released: Array, deviation: float) -> tuple[Array, Array, Ar
 
 
 @dataclass(frozen=True)
-class RelationshipState:
-    """What a stack of tasks keeps: rows by output, models (m, k, d + 1), the public embedding.
+class Relationships:
+    """What the release tells: tasks' coordinates (m, r) along shared directions (r, k·d).
 
-    ``embedding`` (m, r) holds the tasks' coordinates along the shared directions; inner products
-    of its rows are the relationships. Both come from the release only.
+    Inner products of the coordinates are the relationships; no direction may stand out.
     """
 
-    outputs: tuple[TaskSet, ...]
-    models: Array
     embedding: Array
     directions: Array
 
+    def denoised(self, positions: IntArray, part: slice) -> Array:
+        """Return the denoised models of the tasks at ``positions``; zero for a stranger (−1)."""
+        rows = np.where(positions[:, None] >= 0, self.embedding[np.maximum(positions, 0)], 0.0)
+        return np.einsum("mr,rd->md", rows, self.directions[:, part])
+
+    def covariance(self, part: slice, n_tasks: int) -> Array:
+        """Return the shape of all denoised models, as a prior covariance."""
+        scaled = np.linalg.qr(self.embedding, mode="r") @ self.directions[:, part]
+        values, vectors = np.linalg.eigh(scaled.T @ scaled)
+        floor = max(float(n_tasks) - float(values.sum()), 0.0) / len(values)
+        return Shape(np.maximum(values, 0.0), floor, vectors).covariance(_FLOOR_SHARE)
+
 
 @dataclass(frozen=True)
-class RelationshipProtocol:
-    """One round; ``mechanisms`` holds the one mechanism, calibrated by the caller.
+class RelationshipHome:
+    """What a stack of tasks keeps: rows by output, its place in the release, own models."""
+
+    outputs: Outputs
+    positions: IntArray
+    own: Array
+
+
+@dataclass(frozen=True)
+class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
+    """One round, noised by every task itself.
 
     Guarantee: joint DP with the task as unit under replace-one, against everybody *including the
-    curator* when each task adds its own noise: a replaced task changes its own row only, by 2K in
-    ℓ2 norm. Everything read off the matrix is post-processing; personal fits are local.
+    curator*: a replaced task changes its own row only, by 2K in ℓ2 norm. Everything read off the
+    matrix is post-processing; personal fits are local.
     """
 
     loss: Loss
-    mechanisms: tuple[Mechanism, ...]
+    n_tasks: int
+    n_features: int
     n_outputs: int = 1
     clip: float | None = None
     fit_intercept: bool = True
-    n_rounds: int = 1
-    unit: Unit = Unit.TASK
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
-    @staticmethod
-    def limit(clip: float | None) -> Bound:
-        """Return the bound of a message."""
-        return VectorNormalise(1.0) if clip is None else VectorClip(clip)
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the one round: every task's own model."""
+        bound = VectorNormalise(1.0) if self.clip is None else VectorClip(self.clip)
+        return (Round("own models", bound, (self.n_outputs * self.n_features,), noise=AtTask()),)
 
-    def start(self, tasks: TaskSet) -> RelationshipState:
-        """Fit every task on its own."""
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        models = np.empty((tasks.n_tasks, len(outputs), tasks.n_features + 1))
-        for number, part in enumerate(outputs):
-            fit = local_fit(part, self.loss, intercept=self.fit_intercept)
-            models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-        width = len(outputs) * tasks.n_features
-        return RelationshipState(
-            outputs, models, np.zeros((tasks.n_tasks, 0)), np.zeros((0, width))
-        )
+    def opening(self) -> Relationships:
+        """Nobody is related."""
+        width = self.n_outputs * self.n_features
+        return Relationships(np.zeros((self.n_tasks, 0)), np.zeros((0, width)))
 
-    def speak(self, state: RelationshipState, t: int) -> Array:  # noqa: ARG002
-        """Say the model without its intercept."""
-        return state.models[..., :-1].reshape(len(state.models), -1)
-
-    def bound(self, messages: Array) -> Array:
-        """Limit every task's message."""
-        return self.limit(self.clip)(messages)
-
-    def aggregate(self, messages: Array) -> Array:
-        """Return the stack itself: the noise is each task's own."""
-        return messages
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the mechanism of the only round."""
-        return self.mechanisms[t]
-
-    def listen(self, state: RelationshipState, release: Array, t: int) -> RelationshipState:
-        """Read the relationships and fit again under the priors they give."""
-        mechanism = self.mechanisms[t]
-        deviation = mechanism.scale
-        if isinstance(mechanism, GammaVector):  # E z_j² = scale² (D + 1)
-            deviation = mechanism.scale * math.sqrt(release.shape[1] + 1)
+    def read(
+        self,
+        public: Relationships,  # noqa: ARG002
+        release: AnyArray,
+        call: Call,  # noqa: ARG002
+        noise: Mechanism,
+    ) -> Relationships:
+        """Read the relationships off the noisy models (m, k·d)."""
+        deviation = noise.deviation(release.shape[1:])
         left, values, right = denoised_models(np.asarray(release), deviation)
-        if not len(values):
-            return state
-        embedding = left * values
-        models = np.empty_like(state.models)
-        for number, part in enumerate(state.outputs):
-            d = part.n_features
-            block = right[:, number * d : (number + 1) * d]
-            priors = self._priors(part, embedding @ block, state.models[:, number, :-1])
-            fit = local_fit(part, self.loss, intercept=self.fit_intercept, priors=priors)
-            models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-        return replace(state, models=models, embedding=embedding, directions=right)
+        return Relationships(left * values, right)
 
-    @staticmethod
-    def _priors(tasks: TaskSet, denoised: Array, own: Array) -> Sequence[Mapping[str, Array]]:
+    def start(self, rows: TaskSet, positions: IntArray) -> RelationshipHome:
+        """Fit every task on its own."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        own = fitted(outputs, self.loss, intercept=self.fit_intercept)
+        return RelationshipHome(outputs, positions, own)
+
+    def memory(self, home: RelationshipHome) -> dict[str, Array]:
+        """Return the own models."""
+        return {"own": home.own}
+
+    def resume(
+        self, rows: TaskSet, positions: IntArray, memory: dict[str, Array]
+    ) -> RelationshipHome:
+        """Take the own models up again."""
+        return RelationshipHome(one_vs_rest(rows, self.n_outputs), positions, memory["own"])
+
+    def speak(
+        self,
+        home: RelationshipHome,
+        public: Relationships,  # noqa: ARG002
+        call: Call,  # noqa: ARG002
+        joined: AnyArray | None,
+    ) -> tuple[RelationshipHome, Array]:
+        """Say the model without its intercept."""
+        own = home.own if joined is None else home.own[joined]
+        return home, own[..., :-1].reshape(len(own), -1)
+
+    def finish(self, home: RelationshipHome, public: Relationships) -> Array:
+        """Return models (m, k, d + 1) under the priors that the relationships give."""
+        if not len(public.directions):
+            return home.own
+        d = self.n_features
+        parts = [slice(number * d, (number + 1) * d) for number in range(self.n_outputs)]
+        priors = [self._priors(home, public, number, part) for number, part in enumerate(parts)]
+        return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+
+    def _priors(
+        self, home: RelationshipHome, public: Relationships, output: int, part: slice
+    ) -> Priors:
         """Return the candidates: alone, the shared directions, and the task's own row besides.
 
         A denoised row has a direction but no scale; a task scales it by its own model's shadow.
         """
-        moment = denoised.T @ denoised
-        values, vectors = np.linalg.eigh(moment)
-        trace = max(float(tasks.n_tasks) - float(values.sum()), 0.0)
-        covariance = Shape(np.maximum(values, 0.0), trace / len(values), vectors).covariance(
-            _FLOOR_SHARE
-        )
+        covariance = public.covariance(part, self.n_tasks)
+        denoised = public.denoised(home.positions, part)
+        own = home.own[:, output, :-1]
         norms = np.einsum("md,md->m", denoised, denoised)
         shadow = np.einsum("md,md->m", denoised, own) / np.maximum(norms, 1e-300)
         mean = np.maximum(shadow, 0.0)[:, None] * denoised
@@ -153,7 +173,3 @@ class RelationshipProtocol:
             {"prior_covariance": covariance},
             {"prior_mean": mean, "prior_covariance": covariance},
         )
-
-    def finish(self, state: RelationshipState) -> Array:
-        """Return models (m, k, d + 1), the intercept last."""
-        return state.models

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tacit._check import positive_integer
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.laws import Semicircle, WishartDifference
-from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
+from tacit.privacy.mechanisms.release import Floats, Mechanism, log_odds, pure_event
 from tacit.privacy.mechanisms.vectors import AdditiveMechanism, check_positive, up
 from tacit.privacy.samplers import perturb_gaussian, perturb_wishart, symmetric
 from tacit.privacy.unit import Adjacency, Norm
@@ -76,6 +76,15 @@ class SymmetricGaussian(AdditiveMechanism):
     def spectrum(self, d: int) -> Semicircle:
         """Return the semicircle."""
         return Semicircle.of_gaussian(self.scale, d)
+
+    def fall(self, d: int, n_rounds: int) -> float:
+        """Return s(√(2d) + √(2L)), L = log(n_rounds / 1e-6).
+
+        By Weyl's inequality an eigenvalue lies above the noise's own smallest. The mean of the
+        noise's largest eigenvalue is at most s√(2d), by comparison with √2 s⟨g, u⟩ (Sudakov and
+        Fernique), and it is s-Lipschitz in the normals (Borell, Tsirelson, Ibragimov, Sudakov).
+        """
+        return self.scale * (math.sqrt(2 * d) + math.sqrt(2 * log_odds(n_rounds)))
 
     @property
     def scale(self) -> float:
@@ -176,6 +185,16 @@ class TwoSidedWishart(Mechanism):
     def spectrum(self, d: int) -> WishartDifference:
         """Return the difference of two Marchenko–Pastur laws."""
         return WishartDifference.of_wishart(self.scale, d)
+
+    def fall(self, d: int, n_rounds: int) -> float:
+        """Return s(√d + √(d + 1) + √(2L))², L = log(n_rounds / 1e-6).
+
+        It bounds the largest eigenvalue of B = s G Gᵀ, G a d × (d + 1) matrix of normals (Davidson
+        and Szarek 2001, Theorem II.13); A only lifts eigenvalues.
+        """
+        return (
+            self.scale * (math.sqrt(d) + math.sqrt(d + 1) + math.sqrt(2 * log_odds(n_rounds))) ** 2
+        )
 
     @property
     def scale(self) -> float:

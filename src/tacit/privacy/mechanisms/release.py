@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tacit.privacy.schedule import Round
 
-__all__ = ["Mechanism", "Release", "pure_event"]
+__all__ = ["Mechanism", "Release", "log_odds", "pure_event"]
 
 Floats = NDArray[np.float64]
 
@@ -98,11 +99,11 @@ class Mechanism(ABC):
     def noise_norm(self, shape: tuple[int, ...]) -> float:
         """Return √E‖noise‖², Euclidean over the independent entries of an array of ``shape``."""
 
-    def deviation(self, shape: tuple[int, ...]) -> float:
+    def deviation(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
         """Return the standard deviation of one entry (off the diagonal, of a matrix)."""
         raise self._unstated("deviation")
 
-    def ceiling(self, size: int) -> float:
+    def ceiling(self, size: int) -> float:  # noqa: ARG002
         """Return what the squared norm of the noise on ``size`` numbers exceeds once in 10 000."""
         raise self._unstated("ceiling")
 
@@ -110,9 +111,17 @@ class Mechanism(ABC):
         """Return the law of independent entries."""
         raise self._unstated("coordinates")
 
-    def spectrum(self, d: int) -> NoiseSpectrum:
+    def spectrum(self, d: int) -> NoiseSpectrum:  # noqa: ARG002
         """Return the law of the eigenvalues of the noise on a d × d matrix."""
         raise self._unstated("spectrum")
+
+    def fall(self, d: int, n_rounds: int) -> float:  # noqa: ARG002
+        """Return what the noise of ``n_rounds`` releases pulls none of d directions down by.
+
+        Guarantee: for non-negative numbers (or a positive semidefinite matrix), the chance that any
+        of them (any eigenvalue), in any of the releases, lies below minus this is at most 1e-6.
+        """
+        raise self._unstated("fall")
 
     def _unstated(self, law: str) -> InvalidInput:
         return InvalidInput(
@@ -143,6 +152,11 @@ class Mechanism(ABC):
             sound=self.sound,
             seeded=not entropy.system,
         )
+
+
+def log_odds(n_rounds: int) -> float:
+    """Return log(n_rounds / 1e-6): the tail that `Mechanism.fall` leaves to all rounds together."""
+    return math.log(n_rounds / 1e-6)
 
 
 def pure_event(epsilon: float) -> Any:

@@ -14,7 +14,7 @@ from scipy.special import gammaincinv
 from tacit._check import positive
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
-from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
+from tacit.privacy.mechanisms.release import Floats, Mechanism, log_odds, pure_event
 from tacit.privacy.samplers import perturb_gamma_vector, perturb_gaussian, perturb_laplace
 from tacit.privacy.unit import Adjacency, Norm
 
@@ -125,6 +125,10 @@ class Gaussian(AdditiveMechanism):
         """Return the normal law of an entry."""
         return Coordinates(self.scale)
 
+    def fall(self, d: int, n_rounds: int) -> float:
+        """Return s√(2(L + log d)), by the union bound, with L = log(n_rounds / 1e-6)."""
+        return self.scale * math.sqrt(2 * (log_odds(n_rounds) + math.log(d)))
+
     @property
     def scale(self) -> float:
         """Standard deviation of an entry's noise."""
@@ -199,6 +203,10 @@ class Laplace(AdditiveMechanism):
     def coordinates(self) -> Coordinates:
         """Return the two-sided exponential law of an entry."""
         return Coordinates(self.scale, heavy=True)
+
+    def fall(self, d: int, n_rounds: int) -> float:
+        """Return s(L + log d), by the union bound, with L = log(n_rounds / 1e-6)."""
+        return self.scale * (log_odds(n_rounds) + math.log(d))
 
     @property
     def scale(self) -> float:
@@ -350,6 +358,10 @@ class Exact(Mechanism):
     def spectrum(self, d: int) -> Semicircle:  # noqa: ARG002
         """Return the spectrum of no noise."""
         return Semicircle(0.0)
+
+    def fall(self, d: int, n_rounds: int) -> float:  # noqa: ARG002
+        """Return zero."""
+        return 0.0
 
     @property
     def event(self) -> DpEvent:

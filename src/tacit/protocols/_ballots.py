@@ -6,12 +6,10 @@ between them; the noisy count shows the peak whatever the unit of the data.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tacit._types import Array
-from tacit.privacy.mechanisms import Laplace, Mechanism
+from tacit.privacy.mechanisms import Mechanism
 
 __all__ = ["OCTAVES", "ballots", "read_ballot", "signed_ballots"]
 
@@ -48,7 +46,7 @@ def read_ballot(counts: Array, mechanism: Mechanism) -> float | None:
 
     Guarantee: post-processing of a release.
     """
-    spread = mechanism.scale * (math.sqrt(2) if isinstance(mechanism, Laplace) else 1.0)
+    spread = mechanism.deviation(counts.shape)
     smooth = np.convolve(counts, _WINDOW, mode="same")
     peak = int(smooth.argmax())
     if smooth[peak] <= max(_STANDS_OUT * spread * float(np.linalg.norm(_WINDOW)), 1e-9):

@@ -15,8 +15,8 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.privacy.bounds import SecondMoment, VectorClip
-from tacit.privacy.mechanisms import Mechanism, TwoSidedWishart
-from tacit.protocols.shrinkage import Semicircle, Shape, WishartDifference, shrink_spectrum
+from tacit.privacy.mechanisms import Mechanism
+from tacit.protocols._shrinkage import Shape, shrink_spectrum
 
 __all__ = ["BORDER", "Prior", "border", "moment_bound", "read_prior"]
 
@@ -50,13 +50,6 @@ class Prior:
     mean: Array | None
 
 
-def _entry_variance(mechanism: Mechanism, size: int) -> float:
-    """Return the variance of an off-diagonal entry of the noise."""
-    if isinstance(mechanism, TwoSidedWishart):
-        return 2 * (size + 1) * mechanism.scale**2
-    return mechanism.scale**2 / 2
-
-
 def read_prior(
     release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs: int, unit: bool
 ) -> Prior:
@@ -69,16 +62,12 @@ def read_prior(
     """
     d = len(release) - n_outputs
     moment = release[:d, :d]
-    if isinstance(mechanism, TwoSidedWishart):
-        law: Semicircle | WishartDifference = WishartDifference.of_wishart(mechanism.scale, d)
-    else:
-        law = Semicircle.of_gaussian(mechanism.scale, d)
     trace = float(n_tasks) if unit else float(np.clip(np.trace(moment), 1e-9 * n_tasks, n_tasks))
-    shape = shrink_spectrum(moment, law, trace=trace, n_tasks=n_tasks * n_outputs)
+    shape = shrink_spectrum(moment, mechanism.spectrum(d), trace=trace, n_tasks=n_tasks * n_outputs)
 
     divisor = n_tasks * BORDER / math.sqrt(n_outputs)
     mean = release[d:, :d] / divisor
-    variance = _entry_variance(mechanism, len(release)) / divisor**2
+    variance = (mechanism.deviation(release.shape) / divisor) ** 2
     expected = variance * mean.size
     if float(np.sum(mean**2)) <= expected + 3 * variance * math.sqrt(2 * mean.size):
         return Prior(shape, None)

@@ -1,0 +1,40 @@
+"""What several protocols do at home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.losses import Loss
+from tacit.numerics.local_fit import local_fit
+from tacit.tasks import TaskSet
+
+__all__ = ["Outputs", "Priors", "fitted"]
+
+Outputs = tuple[TaskSet, ...]
+"""A stack of tasks, once per output."""
+Priors = Sequence[Mapping[str, Array]]
+
+
+def fitted(
+    outputs: Outputs,
+    loss: Loss,
+    priors: Sequence[Priors] | None = None,
+    *,
+    intercept: bool = True,
+    alpha: float | str = "auto",
+) -> Array:
+    """Return every task's own models (m, k, d + 1) under the priors of each output.
+
+    The intercept comes last; without ``priors`` tasks learn alone.
+
+    Guarantee: row i depends on task i's rows and the (public) priors only.
+    """
+    models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
+    for number, rows in enumerate(outputs):
+        candidates: Priors = ({},) if priors is None else priors[number]
+        fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
+        models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
+    return models
