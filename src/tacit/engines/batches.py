@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
-from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
@@ -35,7 +34,9 @@ class Batches:
         Largest batch.
 
     Guarantee: a task's message and model are the same bits in any batch; bounded messages are
-    multiples of a public step, so that partial sums add up exactly in any order.
+    multiples of a public step, so that partial sums add up exactly in any order. One task's
+    numbers, whatever they are, neither stop the run nor make it warn: a message that is not finite
+    counts as zero (`tacit.privacy.bounds`), and so does such a model.
     """
 
     def __init__(
@@ -96,8 +97,7 @@ class Batches:
                     home = self._protocol.keep(home, bounded, call)
                     yield bounded
                 else:
-                    with one_blas_thread():
-                        yield bounded.sum(axis=0) if rows_speak else round.bound.aggregate(bounded)
+                    yield bounded.sum(axis=0) if rows_speak else round.bound.aggregate(bounded)
             self._keep(first, home)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
@@ -117,7 +117,9 @@ class Batches:
     def finish(self, public: Any) -> Iterator[Array]:
         """Yield the personal models of every batch."""
         for first, rows in self._batches():
-            yield self._protocol.finish(self._home(first, rows), public)
+            models = self._protocol.finish(self._home(first, rows), public)
+            finite = np.isfinite(models).reshape(len(models), -1).all(axis=1)
+            yield np.where(finite.reshape(-1, *(1,) * (models.ndim - 1)), models, 0.0)
 
 
 def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyArray | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array
 from tacit.errors import PrivacyLeak
+from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms import Mechanism, Release
@@ -91,6 +92,19 @@ def conduct(
     Guarantee: a value reaches ``read`` only after ``billboard.post`` has charged the ledger for it.
     A cohort is drawn here, handed to the engine, and kept nowhere.
     """
+    with quiet_arithmetic():
+        return _conducted(protocol, schedule, parties, billboard, entropy, order, progress)
+
+
+def _conducted(
+    protocol: Protocol[Any, Any],
+    schedule: Schedule,
+    parties: Parties,
+    billboard: Billboard,
+    entropy: Entropy,
+    order: Iterable[Call] | None,
+    progress: Progress | None,
+) -> Outcome:
     for round in schedule.rounds:
         round.bound.check_count(parties.n_tasks)
     public, done = fold(protocol, schedule, billboard), len(billboard)

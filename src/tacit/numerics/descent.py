@@ -88,7 +88,9 @@ def proximal_gradient(
         Gradient rounds at most.
     tolerance : float
         Stop when the gradient mapping ``(Y − prox(Y − step·∇))/step`` is this small relative to
-        the gradient at zero, which makes the rule independent of the units of X and y.
+        the gradient at zero, which makes the rule independent of the units of X and y. The rule
+        looks at all tasks together; zero never stops, so that with a penalty that is separable a
+        task's model depends on nobody else.
     restart : bool
         Drop the momentum whenever it points uphill (O'Donoghue and Candès 2015), task by task
         where the penalty is separable. Applies to `nesterov_momentum` only.
@@ -106,13 +108,14 @@ def proximal_gradient(
     sizes = _step_sizes(objective, penalty, step)
     zeros = np.zeros(objective.shape, dtype=objective.tasks.X.dtype)
     W = zeros if start is None else np.array(start, dtype=zeros.dtype)
-    scale = float(np.linalg.norm(objective.gradient(zeros))) or 1.0
+    scale = float(np.linalg.norm(objective.gradient(zeros))) if limit > 0 else 0.0
     Y, converged, t = W, False, 0
     age = np.ones_like(sizes)
     for t in range(1, rounds + 1):
         moved = penalty.prox(objective.step(Y, _squeezed(sizes)), _squeezed(sizes))
-        mapping = float(np.linalg.norm((Y - moved) / sizes))
-        converged = mapping <= limit * scale
+        if limit > 0:
+            mapping = float(np.linalg.norm((Y - moved) / sizes))
+            converged = mapping <= limit * (scale or 1.0)
         change = moved - W
         if accelerated and mu > 0:
             Y = moved + np.asarray(strongly_convex_momentum(mu, 1 / sizes), W.dtype) * change

@@ -7,9 +7,14 @@ Floating point. A bounded message has norm ≤ radius in exact arithmetic: the c
 entries errs by a relative (D + 8)·2⁻⁵³ at most, so clipping aims at radius·(1 − (D + 16)·2⁻⁵²),
 and the entries are then cut, towards zero, to multiples of a public step, 2⁻³⁰ of the radius
 rounded up to a power of two. Multiples of one step add up exactly in float64, in any order, for up
-to 2²³ messages, so the sum of bounded vectors has exactly the sensitivity stated, without rounding.
-Sums that are not exact (second moments, row gradients taken through a matrix product) carry a
-relative slack of 2⁻²⁰ in their sensitivity, whose derivation stands beside them.
+to 2²³ messages (2²³ · 2³⁰ steps are 2⁵³), so the sum of bounded vectors has exactly the sensitivity
+stated, without rounding; more messages are refused. For a second moment the step is 2⁻¹⁶ of the
+radius: products are multiples of its square, 2³² of which make K², and their sums are exact for up
+to 2²¹ messages, through any matrix product. Partial sums of any parts therefore add up to the same
+bits, on one machine or on many, and as whole numbers of steps.
+
+What is done to a message depends on that message alone, bit for bit. One that is NaN or infinite
+anywhere counts as the zero message: refusing it would tell everybody about it.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._check import positive, positive_integer
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
+from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = [
@@ -38,10 +44,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-_STEP_BITS = 30
-_SLACK = 1 + 2.0**-20
-_MOST_MESSAGES = 1 << 22
-_BLOCK = 512
+_VECTOR_BITS, _MOMENT_BITS = 30, 16
 # Below this a message has no direction to keep: it counts as zero.
 _TINY = 2.0**-400
 
@@ -52,28 +55,32 @@ def _checked_messages(messages: ArrayLike) -> Floats:
         raise InvalidInput(f"messages: must have shape (units, …), not {array.shape}")
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InvalidInput(f"messages: must be real numbers, not {array.dtype}")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        unit = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise InvalidInput(f"messages: NaN or infinite in message {unit}; mend it where it is made")
-    return array
+    return _finite_or_zero(array.astype(np.float64, copy=False))
+
+
+def _finite_or_zero(array: Floats) -> Floats:
+    """Return the messages with zero in place of every one that is not finite throughout."""
+    finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    if finite.all():
+        return array
+    return np.where(finite.reshape(-1, *(1,) * (array.ndim - 1)), array, 0.0)
 
 
 def _norms(flat: Floats) -> Floats:
-    """Return row norms, free of overflow and underflow."""
+    """Return row norms, free of overflow and underflow; each is a function of its row alone."""
     largest = np.max(np.abs(flat), axis=1, initial=0.0)
-    if np.all((largest < 2.0**400) & ((largest > 2.0**-400) | (largest == 0))):
-        return np.sqrt(np.einsum("ij,ij->i", flat, flat))
-    scale = np.where(largest > 0, largest, 1.0)
-    scaled = flat / scale[:, None]
-    # Where even this overflows the norm is infinite, and the message is scaled to zero.
-    with np.errstate(over="ignore"):
-        norms: Floats = scale * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    extreme = (largest >= 2.0**400) | ((largest <= 2.0**-400) & (largest > 0))
+    # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
+    with np.errstate(over="ignore", under="ignore"):
+        norms: Floats = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+        if extreme.any():
+            scaled = flat[extreme] / largest[extreme, None]
+            norms[extreme] = largest[extreme] * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
     return norms
 
 
-def _rescaled(messages: ArrayLike, radius: float, *, always: bool) -> Floats:
-    """Return messages of norm ≤ radius on the radius's step; ``always`` moves short ones up."""
+def _rescaled(messages: ArrayLike, radius: float, bits: int, *, always: bool) -> Floats:
+    """Return messages of norm ≤ radius on its step of ``bits``; ``always`` moves short ones up."""
     array = _checked_messages(messages)
     flat = array.reshape(array.shape[0], -1)
     norms = _norms(flat)
@@ -84,11 +91,15 @@ def _rescaled(messages: ArrayLike, radius: float, *, always: bool) -> Floats:
     factors = np.divide(target, norms, out=np.ones_like(norms), where=moved)
     # A subnormal factor has too few bits to aim with; such a message is cut to zero.
     factors[factors < 2.0**-900] = 0.0
-    step = math.ldexp(1.0, math.frexp(radius)[1] - _STEP_BITS)
+    step = _step(radius, bits)
     bounded = flat * (factors / step)[:, None]
     np.trunc(bounded, out=bounded)
     bounded *= step
     return bounded.reshape(array.shape)
+
+
+def _step(radius: float, bits: int) -> float:
+    return math.ldexp(1.0, math.frexp(radius)[1] - bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +125,13 @@ class Bound:
 
     Guarantee: ``sensitivity(norm, adjacency)`` bounds the change of the sum (`aggregate`) of
     bounded messages between neighbouring data sets, whatever the messages were computed from. It
-    holds for the unit that axis 0 counts. NaN and infinite messages are refused before anything is
-    computed.
+    holds for the unit that axis 0 counts. A NaN or infinite message counts as the zero message, and
+    no message changes what becomes of another.
     """
 
     radius: float
     unit: ClassVar[Unit] = Unit.TASK
+    most_messages: ClassVar[int] = 1 << (53 - _VECTOR_BITS)
 
     @property
     def kind(self) -> str:
@@ -134,22 +146,30 @@ class Bound:
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return bounded messages of the same shape."""
-        return _rescaled(messages, self.radius, always=False)
+        return _rescaled(messages, self.radius, _VECTOR_BITS, always=False)
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return the sum over axis 0 of messages that are bounded already."""
-        return np.sum(_checked_messages(messages), axis=0)
+        array = _checked_messages(messages)
+        self.check_count(len(array))
+        return np.sum(array, axis=0)
 
     def by_task(self, rows: RowMessages) -> Array:
-        """Bound every row and return each task's sum, (tasks, …)."""
+        """Bound every row and return each task's sum, (tasks, …).
+
+        Of a task with more rows than add up exactly the last are left out, as refusing them would
+        tell everybody of the task's size.
+        """
+        most, ends = self.most_messages, zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
         bounded = self(rows.values)
-        return np.stack([self.aggregate(part) for part in np.split(bounded, rows.offsets[1:-1])])
+        return np.stack([self.aggregate(bounded[i : min(j, i + most)]) for i, j in ends])
 
     def check_count(self, n_messages: int) -> None:
         """Refuse more messages than add up exactly."""
-        if n_messages > _MOST_MESSAGES:
+        if n_messages > self.most_messages:
             raise InvalidInput(
-                f"{n_messages} messages: at most {_MOST_MESSAGES} add up exactly; use fewer tasks"
+                f"messages: {n_messages} of them; at most {self.most_messages} add up exactly, so "
+                "release the sums of parts"
             )
 
     def sensitivity(
@@ -196,7 +216,7 @@ class VectorNormalise(Bound):
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return messages of norm ``radius`` (up to the rounding of the module docstring)."""
-        return _rescaled(messages, self.radius, always=True)
+        return _rescaled(messages, self.radius, _VECTOR_BITS, always=True)
 
 
 @dataclass(frozen=True)
@@ -223,40 +243,29 @@ class RowNormalise(VectorNormalise):
 class RowGradientClip(Bound):
     """Clip every row's gradient to ``radius``; the unit is the row.
 
-    Call it on gradients (N, d) or (N, k, d), or use `derivatives` for linear models, which never
-    forms them.
+    Call it on gradients (N, d) or (N, k, d), or on loss derivatives and rows (`of_linear`).
 
-    Guarantee: as `Bound`, for one row. The sensitivity includes a relative slack of 2⁻²⁰ so that
-    the sum may be taken in floating point in any order (a matrix product): n terms of norm ≤ C err
-    by at most n·2⁻⁵³·nC on either of two data sets, 2⁻²⁰·C for n = 2¹⁶ rows.
+    Guarantee: as `Bound`, for one row: bounded gradients are multiples of the radius's step and add
+    up exactly in float64, in any order, for up to `most_messages` of them.
     """
 
     unit: ClassVar[Unit] = Unit.ROW
 
-    def derivatives(self, derivative: ArrayLike, row_norms: ArrayLike) -> Array:
-        """Return the loss derivatives c with |c|·‖x‖ ≤ radius, for gradients c·x.
+    def of_linear(self, derivative: ArrayLike, rows: ArrayLike) -> Array:
+        """Return bounded gradients c·x of a linear model, (N, k, d).
 
         Parameters
         ----------
         derivative
-            ℓ'(z) of every row, (N,), or (N, k) for k outputs (clipped jointly).
-        row_norms
-            ‖x‖ of every row, (N,), as computed in float64.
-        """
-        values = np.asarray(derivative, dtype=np.float64)
-        lengths = np.asarray(row_norms, dtype=np.float64)
-        if not (np.isfinite(values).all() and np.isfinite(lengths).all()):
-            raise InvalidInput("derivative: NaN or infinite; mend the rows or the model first")
-        outputs = values.reshape(values.shape[0], -1)
-        with np.errstate(over="ignore"):
-            gradient_norms = _norms(outputs) * lengths
-        # 2⁻³⁰ covers the rounding of norms of up to 2²⁰ features and outputs.
-        target = self.radius * (1 - 2.0**-30)
-        factors = np.minimum(1.0, target / np.maximum(gradient_norms, target))
-        return (outputs * factors[:, None]).reshape(values.shape)
+            ℓ'(z) of every row and output, (N, k); the outputs are clipped jointly.
+        rows
+            x of every row, (N, d).
 
-    def _reach(self, adjacency: Adjacency) -> float:
-        return super()._reach(adjacency) * _SLACK
+        Guarantee: as `Bound`; of a row with a NaN or infinite number, zero.
+        """
+        values, x = np.asarray(derivative, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self(values[:, :, None] * x[:, None, :])
 
 
 @dataclass(frozen=True)
@@ -275,11 +284,11 @@ class SecondMoment(Bound):
     Guarantee: as `Bound` for the aggregate. A message contributes a PSD matrix P of trace ≤ K² (a
     message (k, d) the sum of its k outer products). Replace-one: ‖P' − P‖_F² ≤ ‖P'‖_F² + ‖P‖_F² ≤
     2K⁴ since tr(P P') ≥ 0, and ‖P' − P‖_* ≤ tr P' + tr P ≤ 2K²; the diagonals are non-negative
-    vectors of sum ≤ K², hence √2K² in ℓ2 and 2K² in ℓ1. Otherwise one P: K² in every norm. The
-    relative slack of 2⁻²⁰ covers rounding: blocks of 512 rows by matrix product, added pairwise,
-    err in Frobenius norm by at most (512 + 14)·2⁻⁵³·Σ‖w‖² ≤ 2⁻²² K² for 2²² vectors, and twice
-    that between two data sets; more vectors are refused.
+    vectors of sum ≤ K², hence √2K² in ℓ2 and 2K² in ℓ1. Otherwise one P: K² in every norm. Nothing
+    is added for rounding: sums are exact for up to 2²¹ messages, and more are refused.
     """
+
+    most_messages: ClassVar[int] = 1 << (53 - 2 * _MOMENT_BITS)
 
     inner: VectorClip | VectorNormalise | None = None
     diagonal: bool = False
@@ -300,39 +309,31 @@ class SecondMoment(Bound):
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return the bounded vectors (not yet their outer products)."""
-        return (self.inner or VectorClip(self.radius))(messages)
+        always = isinstance(self.inner, VectorNormalise)
+        return _rescaled(messages, self.radius, _MOMENT_BITS, always=always)
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return Σ w wᵀ, (d, d), or its diagonal, (d,), of bounded messages (m, d) or (m, k, d)."""
         array = _checked_messages(messages)
+        self.check_count(len(array))
         vectors = array.reshape(-1, array.shape[-1])
-        if vectors.shape[0] > _MOST_MESSAGES:
-            raise InvalidInput(f"messages: {vectors.shape[0]} vectors; at most {_MOST_MESSAGES}")
-        return _pairwise_moment(vectors, diagonal=self.diagonal)
+        if self.diagonal:
+            return np.einsum("ij,ij->j", vectors, vectors)
+        with one_blas_thread():  # many small products: threads would only wait for each other
+            return vectors.T @ vectors
 
     def sensitivity(
         self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
     ) -> float:
         """Return how far one task can move the aggregate; entrywise ℓ1 of a matrix needs d."""
         norm, replaced = Norm(norm), Adjacency(adjacency) is Adjacency.REPLACE_ONE
-        square = self.radius * self.radius * _SLACK
+        square = _up(self.radius * self.radius)
         if norm in (Norm.L2, Norm.FROBENIUS):
             return _up(math.sqrt(2) * square) if replaced else square
         if norm is Norm.L1 and not self.diagonal:
             # ‖w wᵀ‖₁ = ‖w‖₁² ≤ d ‖w‖².
             square *= _dimension(dimension)
         return 2 * square if replaced else square
-
-
-def _pairwise_moment(vectors: Floats, *, diagonal: bool) -> Floats:
-    if vectors.shape[0] > _BLOCK:
-        middle = -(-vectors.shape[0] // (2 * _BLOCK)) * _BLOCK
-        upper = _pairwise_moment(vectors[:middle], diagonal=diagonal)
-        upper += _pairwise_moment(vectors[middle:], diagonal=diagonal)
-        return upper
-    if diagonal:
-        return np.einsum("ij,ij->j", vectors, vectors)
-    return vectors.T @ vectors
 
 
 def _dimension(dimension: int | None) -> int:

@@ -8,10 +8,11 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
+from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import local_fit
 from tacit.tasks import TaskSet
 
-__all__ = ["Outputs", "Priors", "fitted"]
+__all__ = ["Outputs", "Priors", "fitted", "shadow"]
 
 Outputs = tuple[TaskSet, ...]
 """A stack of tasks, once per output."""
@@ -38,3 +39,8 @@ def fitted(
         fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models
+
+
+def shadow(rows: TaskSet, direction: Array) -> TaskSet:
+    """Return the tasks with one feature, every row's shadow on ``direction``."""
+    return rows.replace(X=row_products(rows.X, direction)[:, None])

@@ -20,7 +20,7 @@ from tacit.numerics.local_fit import local_fit
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, fitted
+from tacit.protocols._home import Outputs, fitted, shadow
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -80,7 +80,7 @@ class AveragedProtocol(Protocol[Array, Outputs]):
         models = np.zeros((n_tasks, self.n_outputs, self.n_features + 1))
         for number, part in enumerate(home):
             unit = public[number] / max(float(np.linalg.norm(public[number])), 1e-300)
-            fit = local_fit(part.along(unit), self.loss, intercept=self.fit_intercept)
+            fit = local_fit(shadow(part, unit), self.loss, intercept=self.fit_intercept)
             models[:, number, :-1] = np.maximum(fit.coef, 0.0) * unit
             models[:, number, -1] = fit.intercept
         return models

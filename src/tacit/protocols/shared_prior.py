@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import LocalFit, local_fit
 from tacit.numerics.prior_average import CandidatePrior, averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
@@ -26,7 +27,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
 from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
-from tacit.protocols._home import Outputs
+from tacit.protocols._home import Outputs, shadow
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -219,7 +220,7 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
         alpha = 0.0 if self.loss.name == "squared" else "auto"
         weights = np.einsum("kd,kd->k", direction, direction)
         for rows, along, weight in zip(home.outputs, direction, weights, strict=True):
-            line = rows.along(along)
+            line = shadow(rows, along)
             fit = local_fit(line, self.loss, alpha=alpha, intercept=self.fit_intercept)
             lengths += weight * fit.coef[:, 0]
         return lengths / weights.sum()
@@ -229,7 +230,7 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
         found = np.empty((home.outputs[0].n_tasks, self.n_outputs))
         for number, rows in enumerate(home.outputs):
             mean = np.zeros(rows.n_features) if public.mean is None else public.mean[number]
-            predicted = rows.task_sums(rows.along(mean).X[:, 0]) / rows.counts
+            predicted = rows.task_sums(row_products(rows.X, mean)) / rows.counts
             level = rows.task_sums(np.asarray(rows.y, dtype=float)) / rows.counts
             if self.loss.name != "squared":
                 # Log-odds of the task's share of positives, each class given half a row.

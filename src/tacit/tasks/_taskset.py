@@ -344,14 +344,6 @@ class TaskSet:
         X = np.concatenate([self.X, column], axis=1)
         return TaskSet(X, self.y, self.offsets, self.names, self.order, names)
 
-    def along(self, direction: Array) -> TaskSet:
-        """Return these tasks with one feature: every row's shadow on ``direction``.
-
-        Row by row, so that a number does not depend on which other rows are there.
-        """
-        shadow = np.einsum("nd,d->n", self.X, direction, dtype=np.float64)
-        return self.replace(X=shadow[:, None])
-
     def centred(self) -> tuple[TaskSet, Centring]:
         """Take every task's own mean out of its features and targets.
 
