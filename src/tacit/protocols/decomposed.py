@@ -24,11 +24,11 @@ from tacit.numerics.local_fit import leave_one_out_weights
 from tacit.numerics.objective import Objective
 from tacit.penalties import Penalty, Ridge
 from tacit.protocols.model_protected import ModelProtectedProtocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES, ProximalProtocol, ProximalState
 from tacit.protocols.shrinkage import Shape
 from tacit.tasks import TaskSet
 
-__all__ = ["DecomposedProtocol", "SplitPenalty"]
+__all__ = ["DecomposedProtocol", "ProximalDecomposedProtocol", "SplitPenalty"]
 
 _FLOOR_SHARE = 0.02
 _SHARED_STRENGTHS = (0.3, 0.03, 0.003)
@@ -188,3 +188,26 @@ class DecomposedProtocol(ModelProtectedProtocol):
                 loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))
                 np.add.at(errors[number], index, loss)
         return np.where(seen > 0, errors / np.maximum(seen, 1.0), 1.0)
+
+
+@dataclass(frozen=True)
+class ProximalDecomposedProtocol(ProximalProtocol):
+    """`ProximalProtocol` whose "optimal" form ends with the whole fit at home, q included.
+
+    Guarantee: that of `ProximalProtocol`; q is computed at home and never sent.
+    """
+
+    sparse: str | None = "entries"
+
+    def finish(self, state: ProximalState) -> Array:
+        """Return models (m, k, d + 1), the intercept last."""
+        if self.shrinkage != "optimal" or self.sparse is None:
+            return super().finish(state)
+        home = DecomposedProtocol(
+            self.loss,
+            self.n_tasks,
+            self.mechanisms,
+            fit_intercept=self.fit_intercept,
+            sparse=self.sparse,
+        )
+        return home.fitted(state.outputs, state.shape)
