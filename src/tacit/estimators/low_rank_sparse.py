@@ -12,9 +12,9 @@ from tacit.baselines.structured import StructuredFit
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._structured import StructuredEstimator
 from tacit.privacy.ledger import Ledger
-from tacit.protocols.decomposed import DecomposedProtocol
+from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES, ProximalProtocol
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES
 from tacit.tasks import TaskSet
 
 __all__ = ["LowRankSparseClassifier", "LowRankSparseRegressor"]
@@ -106,7 +106,7 @@ class _LowRankSparse(StructuredEstimator):
             rows = self._row_protection(tasks, targets)
             return DecomposedProtocol(**settings, rows=rows, sparse=self.own)
         strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
-        return ProximalProtocol(
+        return ProximalDecomposedProtocol(
             **settings,
             **self._proximal_settings(),
             sparse=self.own,

@@ -6,7 +6,7 @@ task then solves
     min L_i(p + q) + (α/2) pᵀ C⁻¹ p + β·penalty(q),
 
 C being the released shape and the penalty of q the ℓ1 norm ("entries"), the ℓ2 norm of the whole
-vector ("tasks": a task is an outlier or is not) or a ridge. α, β, whether q is used at all, and
+vector ("tasks": a task is an outlier or is not) or a ridge. β, whether q is used at all, and
 whether the task does better on its own, are weighed by its own cross-validated errors.
 """
 
@@ -21,12 +21,16 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.buckets import task_products
 from tacit.numerics.descent import proximal_gradient
-from tacit.numerics.local_fit import leave_one_out_weights, local_fit
+from tacit.numerics.local_fit import leave_one_out_weights
 from tacit.numerics.objective import Objective
 from tacit.penalties import Penalty, Ridge
-from tacit.protocols._home import Outputs
+from tacit.protocols._home import Outputs, fitted
 from tacit.protocols._shrinkage import Shape
-from tacit.protocols.model_protected import ModelProtectedHome, ModelProtectedProtocol
+from tacit.protocols.model_protected import (
+    ModelProtectedHome,
+    ModelProtectedProtocol,
+    candidate_priors,
+)
 from tacit.protocols.proximal_protected import (
     SPARSE_PENALTIES,
     Maps,
@@ -38,8 +42,8 @@ from tacit.tasks import TaskSet
 __all__ = ["DecomposedProtocol", "ProximalDecomposedProtocol", "SplitPenalty"]
 
 _FLOOR_SHARE = 0.02
-_SHARED_STRENGTHS = (0.3, 0.03, 0.003)
-_OWN_STRENGTHS = (1e6, 0.1, 0.03)  # the first keeps q at zero
+_SHARED_STRENGTH = 0.03
+_OWN_STRENGTHS = (0.1, 0.03)
 _INTERCEPT_RIDGE = 1e-4
 _FOLDS = 3
 _ROUNDS = 40
@@ -160,31 +164,31 @@ class DecomposedProtocol(ModelProtectedProtocol):
         return np.stack([self._one_output(rows, shape) for rows in outputs], axis=1)
 
     def _one_output(self, tasks: TaskSet, shape: Shape) -> Array:
-        values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        errors = self._validation_errors(tasks, root)
+        errors = self._validation_errors(tasks, shape)
         weights = leave_one_out_weights(errors, tasks.counts, self.loss)
-        candidates = self._candidates(tasks, root)
+        candidates = self._candidates(tasks, shape)
         return sum(weight[:, None] * W for weight, W in zip(weights, candidates, strict=True))
 
-    def _candidates(self, tasks: TaskSet, root: Array) -> Iterator[Array]:
-        """Yield models (m, d + 1) to be weighed: the task on its own, then p + q by strengths."""
-        alone = local_fit(tasks, self.loss, intercept=self.fit_intercept)
-        yield np.column_stack([alone.coef, alone.intercept])
+    def _candidates(self, tasks: TaskSet, shape: Shape) -> Iterator[Array]:
+        """Yield models (m, d + 1) to be weighed: on its own, with q = 0, then p + q by strengths."""
+        for known in (None, shape):
+            priors = [candidate_priors(known)]
+            yield fitted((tasks,), self.loss, priors, intercept=self.fit_intercept)[:, 0]
+        values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
         home = _Home.build(tasks, self.loss, root, fit_intercept=self.fit_intercept)
         for V in self._path(home):
             yield home.models(V)
 
     def _path(self, home: _Home) -> Iterator[Array]:
+        V = None
         for beta in _OWN_STRENGTHS:
-            V = None
-            for alpha in _SHARED_STRENGTHS:
-                V = home.solve(self.sparse, alpha, beta, V)
-                yield V
+            V = home.solve(self.sparse, _SHARED_STRENGTH, beta, V)
+            yield V
 
-    def _validation_errors(self, tasks: TaskSet, root: Array) -> Array:
+    def _validation_errors(self, tasks: TaskSet, shape: Shape) -> Array:
         """Return mean held-out losses (candidates, m); tasks of one row see no difference."""
-        size = 1 + len(_OWN_STRENGTHS) * len(_SHARED_STRENGTHS)
+        size = 2 + len(_OWN_STRENGTHS)
         errors, seen = np.zeros((size, tasks.n_tasks)), np.zeros(tasks.n_tasks)
         position = {name: number for number, name in enumerate(tasks.names)}
         # Rows are dealt to folds task by task; a shared shuffle would depend on others' rows.
@@ -197,7 +201,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
             held = tasks.take_rows(fold == number_held)
             index = np.array([position[name] for name in held.names])[held.task_of_row]
             np.add.at(seen, index, 1.0)
-            for number, models in enumerate(self._candidates(train, root)):
+            for number, models in enumerate(self._candidates(train, shape)):
                 W = models[index]
                 z = np.einsum("nd,nd->n", held.X, W[:, :-1]) + W[:, -1]
                 loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))

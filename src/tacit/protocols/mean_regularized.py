@@ -14,7 +14,6 @@ Two forms of message:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,7 @@ from tacit.losses import Loss
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, fitted
+from tacit.protocols._home import Outputs, Priors, fitted
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -54,8 +53,9 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
         Releases.
     clip : float or None
         Radius of an update; None sends directions.
-    alpha : float or None
-        Strength of the pull at home; None settles it by leave-one-out.
+    alpha : "auto" or float
+        Strength of the pull once there is something to be pulled to; "auto" lets every task settle
+        it, and whether to be pulled at all, by its own leave-one-out errors.
 
     Guarantee: joint DP with the task as unit under replace-one. A message has norm at most the
     bound's radius K whatever the task did before, so the sum's ℓ2 sensitivity is 2K; the divisor
@@ -69,7 +69,7 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
     n_outputs: int = 1
     n_turns: int = 1
     clip: float | None = None
-    alpha: float | None = None
+    alpha: float | str = "auto"
     fit_intercept: bool = True
 
     def rounds(self) -> tuple[Round, ...]:
@@ -111,19 +111,25 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
 
     def finish(self, home: Outputs, public: Centre) -> Array:
         """Return models (m, k, d + 1) under the centre, the intercept last."""
-        priors = [self._priors(centre, public.informative) for centre in public.value]
+        pulls = [self._pulls(centre, public.informative) for centre in public.value]
+        given = self.alpha != "auto" and all(pulls)
         return fitted(
-            home, self.loss, priors, intercept=self.fit_intercept, alpha=self.alpha or "auto"
+            home,
+            self.loss,
+            pulls if given else [({}, *pull) for pull in pulls],
+            intercept=self.fit_intercept,
+            alpha=self.alpha if given else "auto",
         )
 
-    def _priors(self, centre: Array, informative: bool) -> Sequence[Mapping[str, Array]]:
+    def _pulls(self, centre: Array, informative: bool) -> Priors:
+        """Return the priors that the centre gives; none if it says nothing."""
         if not informative:
-            return ({},)
+            return ()
         if self.clip is not None:
-            return ({}, {"prior_mean": centre[:-1]})
+            return ({"prior_mean": centre[:-1]},)
         norm = float(np.linalg.norm(centre[:-1]))
         if norm == 0:
-            return ({},)
+            return ()
         unit = centre[:-1] / norm
         eye, along = np.eye(len(unit)), np.outer(unit, unit)
-        return ({}, *({"prior_covariance": eye + variance * along} for variance in _ALONG))
+        return [{"prior_covariance": eye + variance * along} for variance in _ALONG]
