@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["ObjectivePerturbation", "Problem", "noise_norm"]
 
 
-# The part of ε that pays for rounding. The noise in the objective grows by 0.4 %; less would let the
-# noise on the model matter from some 10⁵ rows on, where the worst case of rounding is larger.
+# The part of ε that pays for rounding. The noise in the objective grows by 0.4 %; with less the
+# noise on the model would matter from some 10⁵ rows on, where the worst case of rounding is larger.
 _OUTPUT_SHARE = 2.0**-8
 
 
