@@ -28,8 +28,8 @@ from tacit.protocols.transfer import Budget
 __all__ = ["RowPrivateClassifier"]
 
 _ASSUMPTIONS = (
-    "floating-point additions and products are rounded correctly, in whatever order matrix products "
-    "take them, and exp, log, sin and cos err by at most four units in the last place; the noise on "
+    "additions and products of floats are rounded correctly, in whatever order a matrix product "
+    "takes them, and exp, log, sin and cos err by at most four units in the last place; noise on "
     "the model pays for these roundings and for how nearly the objective is minimised",
     "row_norm, alpha, importances, projections and scalings of the features do not depend on the "
     "private rows",

@@ -93,8 +93,8 @@ def gaussian_scales(
 ) -> tuple[float, ...]:
     """Return the standard deviations σ_k ∝ 1/weight_k of models released together.
 
-    Guarantee: all K ideal minimisers together are (ε, δ)-DP for one replaced row whose part in every
-    model has norm ≤ R. One model: closed form (module docstring). Several: each model's privacy
+    Guarantee: all K ideal minimisers together are (ε, δ)-DP for one replaced row whose part in
+    every model has norm ≤ R. One model: closed form (module docstring). Several: each model's
     curve is turned into a privacy loss distribution that lies above it (connect-the-dots,
     Doroshenko et al. 2022) and these are convolved, which is sound for any such curve (Zhu, Dong,
     Wang 2022, Theorem 10).
