@@ -21,7 +21,7 @@ class _TinyNoise(Entropy):
 
     def __init__(self, seed):
         self._choices = SeededEntropy(seed)
-        self._ends = np.array([2**64 - 1, 2**63, 2**64 - 2**44], dtype=np.uint64)
+        self._ends = np.array([2**64 - 1, 2**63, 2**64 - 2**42], dtype=np.uint64)
 
     def words(self, count):
         return self._ends[self._choices.words(count) % np.uint64(3)]
