@@ -373,7 +373,7 @@ def test_the_cap_of_gamma_noise_is_what_the_proof_asks_for(n_rows, dimension, ep
 
 
 def test_both_parts_of_the_budget_add_up_to_no_more_than_epsilon():
-    for epsilon in (0.1, 1 / 3, 1.0, 7.3):
+    for epsilon in (0.1, 1 / 3, 1.0, 7.3, 40.0, 1e7):
         mechanism = ObjectivePerturbation(epsilon, 0.0, (1.0, 2.0, 3.0))
         rows = np.zeros((5, 2))
         known = mechanism._known([Problem(rows, np.zeros(5), np.zeros(2))] * 3)

@@ -27,7 +27,7 @@ __all__ = ["ObjectivePerturbation", "Problem", "noise_norm"]
 
 # The part of ε that pays for rounding. The noise in the objective grows by 0.4 %; with less the
 # noise on the model would matter from some 10⁵ rows on, where the worst case of rounding is larger.
-_OUTPUT_SHARE = 2.0**-8
+_OUTPUT_SHARE, _MOST_OUTPUT = 2.0**-8, 2.0**-4
 
 
 def noise_norm(
@@ -69,9 +69,10 @@ class ObjectivePerturbation:
     (the number of rows is public), if every row has norm ≤ R, and strengths, centres, shares and R
     do not depend on the rows. It holds for the floats released: the ideal minimisers are
     (ε(1 − 2⁻⁸), δ)-DP (`tacit.privacy.objective.calibration`), and noise on each model pays ε·2⁻⁸
-    for the rounding of noise and arithmetic (`tacit.privacy.objective.output`). Strengths below
-    2R²/(share_k·ε) are raised to it (the paper's Δ), where gamma noise pays nothing for the
-    Jacobian; Gaussian noise pays it in full. The whole proof: ``docs/methods/private-transfer.md``.
+    (at most 1/16) for the rounding of noise and arithmetic (`tacit.privacy.objective.output`).
+    Strengths below 2R²/(share_k·ε) are raised to it (the paper's Δ), where gamma noise pays nothing
+    for the Jacobian; Gaussian noise pays it in full. The whole proof:
+    ``docs/methods/private-transfer.md``.
     """
 
     name: ClassVar[str] = "objective-perturbation"
@@ -140,12 +141,13 @@ class ObjectivePerturbation:
     @property
     def _ideal_epsilon(self) -> float:
         """ε₀, what the ideal minimisers may cost."""
-        return self.epsilon * (1 - _OUTPUT_SHARE)
+        rest = self.epsilon - min(self.epsilon * _OUTPUT_SHARE, _MOST_OUTPUT)
+        return rest * (1 - 2.0**-50)
 
     @property
     def _output_epsilon(self) -> float:
         """ε', a hair below ε − ε₀ so that the two add up to no more than ε as floats."""
-        return self.epsilon * _OUTPUT_SHARE * (1 - 2.0**-20)
+        return min(self.epsilon * _OUTPUT_SHARE, _MOST_OUTPUT) * (1 - 2.0**-20)
 
     @property
     def _ideal_delta(self) -> float:
