@@ -67,7 +67,7 @@ def test_it_learns_under_privacy_and_states_it(delta):
     assert statement.delta == delta
     assert statement.mechanisms == ("objective-perturbation",)
     assert statement.seeded
-    assert any("exact minimiser" in text for text in statement.assumptions)
+    assert not any("exact" in text for text in statement.assumptions)
     assert len(model.billboard_) == 1
 
 
@@ -92,7 +92,7 @@ def test_more_than_two_classes_divide_the_budget():
     assert model.coef_.shape == (1, 3, 6)
     assert model.score(X, y) > 0.6
     assert model.privacy_.epsilon == pytest.approx(9.0)
-    assert model.history_[0]["scale"] == pytest.approx(2 * np.sqrt(1 + 0.09) / 3.0)
+    assert model.history_[0]["scale"] == pytest.approx(2 * np.sqrt(1 + 0.09) / 3.0, rel=0.01)
 
 
 def test_the_gaussian_form_beats_the_pure_one_in_many_dimensions():

@@ -78,7 +78,7 @@ def test_one_call_learns_from_the_big_task_for_all_others(method):
     assert model.privacy_.epsilon == pytest.approx(2.0)
     assert model.source_privacy_[0].epsilon == pytest.approx(2.0)
     targets = frame.filter(pl.col("hospital") != "big")
-    assert model.score(targets, y[hospital != "big"], tasks="hospital") > 0.75
+    assert model.score(targets, y[hospital != "big"], tasks="hospital") > 0.6
     assert model.predict_proba(targets, tasks="hospital").shape == (100, 2)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,13 +16,16 @@ from scipy.special import expit
 
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.accounting.gaussian import gaussian_delta
+from tacit.privacy.entropy import Entropy
 from tacit.privacy.objective import (
+    Accuracy,
     ObjectivePerturbation,
     Problem,
     gamma_scale,
     gaussian_scales,
     jacobian_cost,
     minimise,
+    minimiser,
     pure_cost,
     smallest_strength,
 )
@@ -206,6 +211,18 @@ def test_several_models_cost_at_least_the_gaussian_limit_and_little_more():
     assert scales[0] / scales[1] == pytest.approx(0.8 / 0.6)
 
 
+def _accuracy(rows, linear, strength, centre):
+    """Return the public numbers of one problem, as tight as they may be."""
+    return Accuracy(
+        n_rows=len(rows),
+        dimension=rows.shape[1],
+        row_norm=float(np.linalg.norm(rows, axis=1).max(initial=0.0)),
+        strength=strength,
+        centre_norm=float(np.linalg.norm(centre)),
+        linear_norm=float(np.linalg.norm(linear)),
+    )
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 10_000),
@@ -220,7 +237,8 @@ def test_the_minimiser_has_no_gradient(seed, log_strength, log_noise, log_rows):
     labels = (rng.random(n) < 0.3).astype(float)
     linear, strength = 10**log_noise * rng.standard_normal(d), 10**log_strength
     centre = rng.standard_normal(d)
-    w = minimise(rows, labels, linear, strength, centre)
+    known = _accuracy(rows, linear, strength, centre)
+    w = minimise(rows, labels, linear, strength, centre, known)
     gradient = rows.T @ (expit(rows @ w) - labels) + linear + strength * (w - centre)
     size = np.abs(rows).sum() + np.abs(linear).sum() + strength * np.abs(w - centre).sum()
     curved = 0.25 * np.square(rows).sum() * np.linalg.norm(w)
@@ -237,12 +255,147 @@ def test_the_minimiser_agrees_with_a_general_solver():
         return (np.logaddexp(0, z) - labels * z).sum() + linear @ w + ((w - centre) ** 2).sum()
 
     expected = minimize(loss, np.zeros(3), method="BFGS", tol=1e-10).x
-    np.testing.assert_allclose(minimise(rows, labels, linear, 2.0, centre), expected, atol=1e-5)
+    found = minimise(rows, labels, linear, 2.0, centre, _accuracy(rows, linear, 2.0, centre))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_minimiser_that_is_not_reached_releases_nothing():
-    with pytest.raises(PrivacyLeak, match="nothing is released"):
-        minimise(np.ones((2, 1)), np.zeros(2), np.array([np.nan]), 1.0, np.zeros(1))
+def _exact_gradient(rows, labels, linear, strength, centre, w):
+    """Return the gradient of floats in 60 digits."""
+    from mpmath import exp, mp, mpf
+
+    with mp.workdps(60):
+        total = [
+            mpf(b) + mpf(strength) * (mpf(v) - mpf(c))
+            for b, v, c in zip(linear, w, centre, strict=True)
+        ]
+        for row, label in zip(rows, labels, strict=True):
+            z = sum((mpf(x) * mpf(v) for x, v in zip(row, w, strict=True)), mpf(0))
+            residual = 1 / (1 + exp(-z)) - mpf(label)
+            total = [t + residual * mpf(x) for t, x in zip(total, row, strict=True)]
+        return np.array([float(t) for t in total]), [Fraction(str(t)) for t in total]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-2, 3), st.floats(-2, 3))
+def test_the_public_rounding_covers_the_gradient_as_it_is_computed(seed, log_strength, log_noise):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 40)), int(rng.integers(1, 6))
+    rows, labels = rng.standard_normal((n, d)), (rng.random(n) < 0.5).astype(float)
+    linear, strength = 10**log_noise * rng.standard_normal(d), 10**log_strength
+    centre = 10 * rng.standard_normal(d)
+    known = _accuracy(rows, linear, strength, centre)
+    away = rng.standard_normal(d)
+    w = centre + rng.random() * known.radius * away / np.linalg.norm(away)
+    loss = minimiser._Loss(rows, labels, linear, strength, centre, known)
+    computed = loss.gradient(w, rows @ w)[0]
+    _, exact = _exact_gradient(rows, labels, linear, strength, centre, w)
+    error = math.sqrt(
+        sum(float(Fraction(c) - e) ** 2 for c, e in zip(computed.tolist(), exact, strict=True))
+    )
+    assert error <= 0.5 * known.rounding
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-1, 2), st.floats(-2, 2))
+def test_where_newton_fails_gradient_descent_arrives_within_the_proved_distance(
+    seed, log_strength, log_noise
+):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 40)), int(rng.integers(1, 6))
+    rows, labels = rng.standard_normal((n, d)), (rng.random(n) < 0.5).astype(float)
+    linear, strength = 10**log_noise * rng.standard_normal(d), 10**log_strength
+    centre = rng.standard_normal(d)
+    known = _accuracy(rows, linear, strength, centre)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minimiser, "_quick", lambda loss, w: None)
+        patch.setattr(minimiser, "_damped", lambda loss, w: w + np.inf)
+        found = minimise(rows, labels, linear, strength, centre, known)
+    gradient, _ = _exact_gradient(rows, labels, linear, strength, centre, found)
+    assert np.linalg.norm(gradient) / strength <= known.distance
+    newton = minimise(rows, labels, linear, strength, centre, known)
+    assert np.linalg.norm(found - newton) <= 2 * known.distance
+
+
+class _Coin(Entropy):
+    """Seeded words, but the coin of the fallback falls as told."""
+
+    system = False
+
+    def __init__(self, seed, falls):
+        self._inner, self._falls = SeededEntropy(seed), falls
+
+    def words(self, count):
+        return self._inner.words(count)
+
+    def integer(self, n_words):
+        return 0 if self._falls else self._inner.integer(n_words) | 1
+
+
+def _released(mechanism, problem, entropy):
+    return mechanism.solve([problem], entropy)[0]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_replaces_a_model_beyond_the_cap_does_not_depend_on_the_data(delta):
+    mechanism = ObjectivePerturbation(0.5, delta, (20.0,))
+    one = Problem(np.eye(3), np.array([0.0, 1.0, 1.0]), np.zeros(3))
+    two = Problem(-np.eye(3), np.array([1.0, 0.0, 1.0]), np.zeros(3))
+    for seed in range(3):
+        first, second = (_released(mechanism, p, _Coin(seed, True)) for p in (one, two))
+        np.testing.assert_array_equal(first, second)
+        other = _released(mechanism, two, _Coin(seed, False))
+        assert not np.array_equal(_released(mechanism, one, _Coin(seed, False)), other)
+    # The same where the noise itself is beyond its cap.
+    (known,) = mechanism._known([one])
+    output = mechanism._output(0, known)
+    tight = dataclasses.replace(
+        output, accuracy=dataclasses.replace(output.accuracy, linear_norm=1e-9)
+    )
+    first, second = (tight.release(problem, SeededEntropy(1)) for problem in (one, two))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("n_rows", "dimension"), [(1, 1), (2, 40), (500, 3), (100_000, 10)])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+def test_the_cap_of_gamma_noise_is_what_the_proof_asks_for(n_rows, dimension, epsilon):
+    mechanism = ObjectivePerturbation(epsilon, 0.0, (1.0,))
+    problem = Problem(np.zeros((n_rows, dimension)), np.zeros(n_rows), np.ones(dimension))
+    (known,) = mechanism._known([problem])
+    output = mechanism._output(0, known)
+    rate, used = 1 / output.noise_scale, output.accuracy
+    v, s = output.fallback_scale, output.scale
+    least = n_rows + 2 * used.linear_norm
+    assert v >= math.sqrt(dimension) + least / used.strength
+    assert v >= 2 * dimension * s
+    volume = dimension * math.log(rate * (0.25 * n_rows + used.strength) * v)
+    exponent = 3 * rate + volume + 128 * math.log(2) + 2 + output.epsilon
+    assert rate * used.linear_norm >= exponent - math.log(output.epsilon)
+
+
+def test_both_parts_of_the_budget_add_up_to_no_more_than_epsilon():
+    for epsilon in (0.1, 1 / 3, 1.0, 7.3, 40.0, 1e7):
+        mechanism = ObjectivePerturbation(epsilon, 0.0, (1.0, 2.0, 3.0))
+        rows = np.zeros((5, 2))
+        known = mechanism._known([Problem(rows, np.zeros(5), np.zeros(2))] * 3)
+        outputs = [mechanism._output(k, known[k]) for k in range(3)]
+        ideal = sum(2 / Fraction(output.noise_scale) for output in outputs)
+        rounding = sum(2 * Fraction(output.distance) / Fraction(output.scale) for output in outputs)
+        assert 0.99 * epsilon <= ideal + rounding <= Fraction(epsilon)
+
+
+def test_the_noise_on_the_model_is_small_beside_that_in_the_objective():
+    mechanism = ObjectivePerturbation(0.5, 0.0, (400.0,))
+    problem = Problem(np.zeros((1600, 100)), np.zeros(1600), np.zeros(100))
+    (known,) = mechanism._known([problem])
+    output = mechanism._output(0, known)
+    assert output.scale <= 1e-3 * output.noise_scale / output.accuracy.strength
+
+
+def test_arithmetic_too_coarse_for_the_model_is_refused_by_public_numbers():
+    mechanism = ObjectivePerturbation(1e12, 0.0, (1e-12,))
+    problem = Problem(np.zeros((1000, 5)), np.zeros(1000), np.zeros(5))
+    with pytest.raises(InvalidInput, match="raise alpha or lower epsilon"):
+        mechanism.solve([problem], SeededEntropy(0))
 
 
 def test_a_row_beyond_the_bound_is_refused():
@@ -255,9 +408,10 @@ def test_a_row_beyond_the_bound_is_refused():
 def test_weak_regularisation_is_raised_to_what_the_budget_needs():
     mechanism = ObjectivePerturbation(0.5, 0.0, (1e-6, 100.0), row_norm=2.0, shares=(0.25, 0.75))
     first, second = mechanism.effective_strengths
-    assert first == pytest.approx(2 * 2.0**2 / (0.25 * 0.5))
+    ideal = 0.5 * (1 - 2.0**-8)
+    assert first == pytest.approx(2 * 2.0**2 / (0.25 * ideal))
     assert second == 100.0
-    assert mechanism.scales == pytest.approx((2 * 2 / (0.25 * 0.5), 2 * 2 / (0.75 * 0.5)))
+    assert mechanism.scales == pytest.approx((2 * 2 / (0.25 * ideal), 2 * 2 / (0.75 * ideal)))
 
 
 def test_shares_beyond_the_whole_budget_are_refused():

@@ -28,9 +28,9 @@ from tacit.protocols.transfer import Budget
 __all__ = ["RowPrivateClassifier"]
 
 _ASSUMPTIONS = (
-    "what is released is the exact minimiser of the perturbed objective: Newton steps run until "
-    "the gradient is zero up to rounding, and anything else is refused; noise and arithmetic are "
-    "real numbers in the proof and floats in the computer",
+    "additions and products of floats are rounded correctly, in whatever order a matrix product "
+    "takes them, and exp, log, sin and cos err by at most four units in the last place; noise on "
+    "the model pays for these roundings and for how nearly the objective is minimised",
     "row_norm, alpha, importances, projections and scalings of the features do not depend on the "
     "private rows",
     "the number of rows and the set of classes are public",

@@ -23,9 +23,10 @@ __all__ = ["PrivateLogisticRegression"]
 class PrivateLogisticRegression(RowPrivateClassifier):
     """Differentially private logistic regression; the unit is one row.
 
-    The released model is the exact minimiser of the regularised loss plus a random linear term
-    (objective perturbation: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012), with
-    constants that are proved for replaced rows in ``docs/methods/private-transfer.md``.
+    The released model is the minimiser of the regularised loss plus a random linear term (objective
+    perturbation: Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012), with a little
+    noise on top that covers what floats do to it. The constants are proved for replaced rows in
+    ``docs/methods/private-transfer.md``.
 
     Parameters
     ----------

@@ -33,9 +33,9 @@ class Noise:
     enclosure: Callable[[int, int], Any]
 
 
-def grid_of(scale: float) -> float:
-    """Return the grid step for a noise scale: the power of two with 2²⁰ ≤ scale / step < 2²¹."""
-    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - _GRID_BITS)
+def grid_of(scale: float, bits: int = _GRID_BITS) -> float:
+    """Return the grid step for a noise scale: the power of two with 2ᵇ ≤ scale / step < 2ᵇ⁺¹."""
+    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - bits)
 
 
 def checked_scale(scale: float) -> float:
@@ -61,7 +61,8 @@ def add_noise(value: Floats, step: float, noise: Noise) -> Floats:
     Guarantee: exact. Dividing by a power of two, splitting off the nearest whole number and
     multiplying by a power of two are exact in floating point. Which whole number the remaining
     fraction plus the noise is nearest to is read off the floats where their error cannot change
-    it, and settled by enclosures elsewhere.
+    it, and settled by enclosures elsewhere. A zero is always +0.0: the sign of a zero would tell
+    on which side of it the value, or the noise, lay.
     """
     units = value / step
     whole = np.rint(units)
@@ -74,6 +75,7 @@ def add_noise(value: Floats, step: float, noise: Noise) -> Floats:
         nearest[index] = _settled(noise, int(index), float(fraction[index]))
     whole += nearest
     whole *= step
+    whole += 0.0  # −0.0 + 0.0 is +0.0
     return whole
 
 

@@ -7,9 +7,10 @@ Guarantee: the result is a post-processing (the rounding) of the ideal mechanism
 whose input is the float ``value`` taken exactly. Hence its privacy is that of the ideal mechanism,
 with no discretisation, total-variation or sensitivity term to add: the continuous Gaussian's
 curve, and pure ε for Laplace, gamma-vector and Wishart noise. The grid is a power of two chosen
-from the noise's scale alone: 2²⁰ ≤ scale / grid < 2²¹. Value and noise are added as whole numbers
-of grid steps and scaled once; a result beyond 2⁵³ steps is rounded again to the nearest float,
-which is post-processing too. How long a draw takes is not protected.
+from the noise's scale alone: 2²⁰ ≤ scale / grid < 2²¹, unless another public one is given. Value
+and noise are added as whole numbers of grid steps and scaled once; a result beyond 2⁵³ steps is
+rounded again to the nearest float, which is post-processing too. How long a draw takes is not
+protected.
 
 `discrete_gaussian` and `discrete_laplace` draw from the two distributions on the integers
 (Canonne, Kamath and Steinke 2020; Ghosh, Roughgarden and Sundararajan 2009), for releases that
@@ -63,9 +64,9 @@ _BLOCK = 1 << 14
 _ROUNDINGS = 2.0**-50
 
 
-def gaussian(scale: float, size: Size, entropy: Entropy) -> Floats:
-    """Return independent N(0, scale²) noise rounded to ``grid_of(scale)``."""
-    return perturb_gaussian(np.zeros(size), scale, entropy)
+def gaussian(scale: float, size: Size, entropy: Entropy, *, step: float | None = None) -> Floats:
+    """Return independent N(0, scale²) noise rounded to ``step`` (default ``grid_of(scale)``)."""
+    return perturb_gaussian(np.zeros(size), scale, entropy, step=step)
 
 
 def laplace(scale: float, size: Size, entropy: Entropy) -> Floats:
@@ -73,9 +74,11 @@ def laplace(scale: float, size: Size, entropy: Entropy) -> Floats:
     return perturb_laplace(np.zeros(size), scale, entropy)
 
 
-def gamma_vector(scale: float, size: Size, entropy: Entropy) -> Floats:
+def gamma_vector(
+    scale: float, size: Size, entropy: Entropy, *, step: float | None = None
+) -> Floats:
     """Return one array with density ∝ exp(−‖z‖₂ / scale), rounded to a grid."""
-    return perturb_gamma_vector(np.zeros(size), scale, entropy)
+    return perturb_gamma_vector(np.zeros(size), scale, entropy, step=step)
 
 
 def wishart(scale: float, dimension: int, entropy: Entropy, *, two_sided: bool = True) -> Floats:
@@ -83,7 +86,9 @@ def wishart(scale: float, dimension: int, entropy: Entropy, *, two_sided: bool =
     return perturb_wishart(np.zeros((dimension, dimension)), scale, entropy, two_sided=two_sided)
 
 
-def perturb_gaussian(value: ArrayLike, scale: float | Floats, entropy: Entropy) -> Floats:
+def perturb_gaussian(
+    value: ArrayLike, scale: float | Floats, entropy: Entropy, *, step: float | None = None
+) -> Floats:
     """Return ``value`` plus independent normal noise, rounded to a grid.
 
     Parameters
@@ -94,11 +99,14 @@ def perturb_gaussian(value: ArrayLike, scale: float | Floats, entropy: Entropy) 
         Standard deviation, one for all or one per entry; the grid follows the largest.
     entropy
         Where the random bits come from.
+    step
+        Another grid, a public power of two.
 
     Guarantee: the rounding of the ideal continuous Gaussian mechanism (module docstring).
     """
     array = finite(value)
-    step = grid_of(checked_scale(float(np.max(scale))))
+    largest = checked_scale(float(np.max(scale)))
+    step = grid_of(largest) if step is None else step
     deviations = np.broadcast_to(np.asarray(scale, dtype=np.float64), array.shape).reshape(-1)
 
     def noise(first: int, last: int) -> Noise:
@@ -106,8 +114,8 @@ def perturb_gaussian(value: ArrayLike, scale: float | Floats, entropy: Entropy) 
         deviation = deviations[first:last] / step
         return Noise(
             deviation * normals.approximate,
-            # Below 2²¹·(2⁻⁴³ + 40·2⁻⁵²): a normal beyond 40 deviations has probability 2⁻¹¹⁵⁷.
-            2.0**21 * (NORMAL_ERROR + 40 * 2.0**-52),
+            # A normal beyond 40 deviations has probability 2⁻¹¹⁵⁷.
+            largest / step * (NORMAL_ERROR + 40 * 2.0**-52) + _ROUNDINGS,
             lambda index, bits: (
                 intervals().mpf(float(deviation[index])) * normals.enclosure(index, bits)
             ),
@@ -141,7 +149,12 @@ def perturb_laplace(value: ArrayLike, scale: float, entropy: Entropy) -> Floats:
 
 
 def perturb_gamma_vector(
-    value: ArrayLike, scale: float, entropy: Entropy, *, rows: bool = False
+    value: ArrayLike,
+    scale: float,
+    entropy: Entropy,
+    *,
+    rows: bool = False,
+    step: float | None = None,
 ) -> Floats:
     """Return ``value`` plus noise of density ∝ exp(−‖z‖₂ / scale), rounded to a grid.
 
@@ -155,6 +168,8 @@ def perturb_gamma_vector(
         Where the random bits come from.
     rows
         Draw a vector for every entry of axis 0 on its own (noise at the tasks).
+    step
+        Another grid, a public power of two.
 
     Guarantee: the rounding of the ideal mechanism. The noise is scale·‖H‖·G with G ~ N(0, I_D) and
     H ~ N(0, I_{D+1}) independent. ‖G‖‖H‖ is Gamma(D, 1): by Legendre's duplication formula the
@@ -164,7 +179,8 @@ def perturb_gamma_vector(
     array = finite(value)
     vectors = array.reshape(array.shape[0] if rows else 1, -1)
     n_vectors, dimension = vectors.shape
-    step = grid_of(checked_scale(scale) * math.sqrt(dimension + 1))
+    usual = grid_of(checked_scale(scale) * math.sqrt(dimension + 1))
+    step = usual if step is None else step
     # Blocks hold whole vectors, whose entries share their ‖H‖.
     per_block = max(1, _BLOCK // max(1, dimension))
     released = np.empty_like(vectors)

@@ -158,8 +158,8 @@ class Learner:
     """Private logistic models for every output and group of a `Design`, jointly within a budget.
 
     Guarantee: `learn` is (ε, δ)-DP for one replaced row, by `ObjectivePerturbation`: every row of
-    every group is bounded to the design's `reach`, and strengths and noise follow from public
-    numbers only.
+    every group is bounded to the design's `reach`, and strengths, noise and grids follow from
+    public numbers only.
     """
 
     design: Design

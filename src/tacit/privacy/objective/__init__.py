@@ -1,11 +1,13 @@
-"""Objective perturbation: the exact minimiser of a noisy regularised logistic loss.
+"""Objective perturbation: the minimiser of a noisy regularised logistic loss, and noise on it.
 
-`minimiser` finds it, `calibration` says how much noise it takes (every constant is proved in
-``docs/methods/private-transfer.md``), and `mechanism` joins the two into a release.
+`calibration` says how much noise the ideal minimiser takes, `minimiser` finds it to the `accuracy`
+that is proved, `output` pays for the difference, and `mechanism` divides one budget over all of it.
+The proofs in one piece: ``docs/methods/private-transfer.md``.
 """
 
 from __future__ import annotations
 
+from tacit.privacy.objective.accuracy import Accuracy
 from tacit.privacy.objective.calibration import (
     gamma_scale,
     gaussian_scales,
@@ -13,11 +15,14 @@ from tacit.privacy.objective.calibration import (
     pure_cost,
     smallest_strength,
 )
-from tacit.privacy.objective.mechanism import ObjectivePerturbation, Problem, noise_norm
+from tacit.privacy.objective.mechanism import ObjectivePerturbation, noise_norm
 from tacit.privacy.objective.minimiser import minimise
+from tacit.privacy.objective.output import Output, Problem
 
 __all__ = [
+    "Accuracy",
     "ObjectivePerturbation",
+    "Output",
     "Problem",
     "gamma_scale",
     "gaussian_scales",

@@ -1,10 +1,11 @@
 """How much noise objective perturbation needs; replace-one rows, every bound proved.
 
-Released is the minimiser w of
+This is about the *ideal* mechanism, with real noise and the exact minimiser w of
 
     Σ_i log(1 + e^(z_i)) − y_i z_i  +  bᵀw  +  (α/2)‖w − c‖²,    z_i = x_iᵀw,  ‖x_i‖ ≤ R,
 
-for noise b and a public centre c. Optimality gives b = −Σ_i (σ(z_i) − y_i) x_i − α(w − c), one b
+for noise b and a public centre c; `tacit.privacy.objective.output` pays for what floats make of it.
+Optimality gives b = −Σ_i (σ(z_i) − y_i) x_i − α(w − c), one b
 for one w, so the density of w is h(b(w)) times the Jacobian det(Σ_i σ'(z_i) x_i x_iᵀ + αI). Let
 s = |σ(z) − y| ∈ (0, 1) for the row that is replaced; then its gradient has norm ≤ R·s and its
 curvature is σ'(z) = s(1 − s): both at once cannot be large.
@@ -78,7 +79,7 @@ def pure_cost(rate: float, row_norm: float, strength: float) -> float:
 def gamma_scale(epsilon: float, row_norm: float) -> float:
     """Return 1/κ = 2R/ε, the scale of gamma noise at any strength α ≥ 2R²/ε.
 
-    Guarantee: ε-DP for one replaced row of norm ≤ R, for the exact minimiser.
+    Guarantee: ε-DP for one replaced row of norm ≤ R, for the ideal minimiser.
     """
     return math.nextafter(2 * row_norm / epsilon, math.inf)
 
@@ -92,8 +93,8 @@ def gaussian_scales(
 ) -> tuple[float, ...]:
     """Return the standard deviations σ_k ∝ 1/weight_k of models released together.
 
-    Guarantee: all K minimisers together are (ε, δ)-DP for one replaced row whose part in every
-    model has norm ≤ R. One model: closed form (module docstring). Several: each model's privacy
+    Guarantee: all K ideal minimisers together are (ε, δ)-DP for one replaced row whose part in
+    every model has norm ≤ R. One model: closed form (module docstring). Several: each model's
     curve is turned into a privacy loss distribution that lies above it (connect-the-dots,
     Doroshenko et al. 2022) and these are convolved, which is sound for any such curve (Zhu, Dong,
     Wang 2022, Theorem 10).

@@ -1,4 +1,4 @@
-"""The release: noise drawn, exact minimisers found, one event for all of them."""
+"""The release: a budget divided over models and over what each pays for, and one event."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon, gaussian_mu
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.release import Release
+from tacit.privacy.objective.accuracy import Accuracy
 from tacit.privacy.objective.calibration import gamma_scale, gaussian_scales, smallest_strength
 from tacit.privacy.objective.minimiser import minimise
-from tacit.privacy.samplers import gamma_vector, gaussian
+from tacit.privacy.objective.output import Output, Problem
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -24,13 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["ObjectivePerturbation", "Problem", "noise_norm"]
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """One logistic regression: bounded rows (n, d), labels (n,) in {0, 1}, a public centre (d,)."""
-
-    rows: Array
-    labels: Array
-    centre: Array
+# The part of ε that pays for rounding. The noise in the objective grows by 0.4 %; with less the
+# noise on the model would matter from some 10⁵ rows on, where the worst case of rounding is larger.
+_OUTPUT_SHARE, _MOST_OUTPUT = 2.0**-8, 2.0**-4
 
 
 def noise_norm(
@@ -68,11 +65,13 @@ class ObjectivePerturbation:
         budget share_k·ε; Gaussian noise has standard deviation ∝ 1/share_k. Both are what rows
         scaled to norm share_k·R get from one common noise scale.
 
-    Guarantee: the K minimisers together are (ε, δ)-differentially private for one replaced row (the
-    number of rows is public), if every row has norm ≤ R, the minimisers are exact, and
-    strengths, centres, shares and R do not depend on the rows. Strengths below 2R²/(share_k·ε) are
-    raised to it (the paper's Δ), where gamma noise pays nothing for the Jacobian; Gaussian noise
-    pays it in full. Proof: `tacit.privacy.objective.calibration` and
+    Guarantee: the K released models together are (ε, δ)-differentially private for one replaced row
+    (the number of rows is public), if every row has norm ≤ R, and strengths, centres, shares and R
+    do not depend on the rows. It holds for the floats released: the ideal minimisers are
+    (ε(1 − 2⁻⁸), δ)-DP (`tacit.privacy.objective.calibration`), and noise on each model pays ε·2⁻⁸
+    (at most 1/16) for the rounding of noise and arithmetic (`tacit.privacy.objective.output`).
+    Strengths below 2R²/(share_k·ε) are raised to it (the paper's Δ), where gamma noise pays nothing
+    for the Jacobian; Gaussian noise pays it in full. The whole proof:
     ``docs/methods/private-transfer.md``.
     """
 
@@ -114,11 +113,11 @@ class ObjectivePerturbation:
 
     @property
     def effective_strengths(self) -> tuple[float, ...]:
-        """The strengths that are used: α_k + Δ_k = max(α_k, 2R²/(share_k·ε))."""
+        """The strengths that are used: α_k + Δ_k = max(α_k, 2R²/(share_k·ε₀))."""
         if math.isinf(self.epsilon):
             return self.strengths
         return tuple(
-            max(strength, smallest_strength(self.epsilon * share, self.row_norm))
+            max(strength, smallest_strength(self._ideal_epsilon * share, self.row_norm))
             for strength, share in zip(self.strengths, self._parts, strict=True)
         )
 
@@ -128,10 +127,32 @@ class ObjectivePerturbation:
         if math.isinf(self.epsilon):
             return (0.0,) * len(self.strengths)
         if self.delta == 0:
-            return tuple(gamma_scale(self.epsilon * share, self.row_norm) for share in self._parts)
+            return tuple(
+                gamma_scale(self._ideal_epsilon * share, self.row_norm) for share in self._parts
+            )
         return gaussian_scales(
-            self.epsilon, self._kept_delta, self.row_norm, self.effective_strengths, self.weights
+            self._ideal_epsilon,
+            self._ideal_delta,
+            self.row_norm,
+            self.effective_strengths,
+            self.weights,
         )
+
+    @property
+    def _ideal_epsilon(self) -> float:
+        """ε₀, what the ideal minimisers may cost."""
+        rest = self.epsilon - min(self.epsilon * _OUTPUT_SHARE, _MOST_OUTPUT)
+        return rest * (1 - 2.0**-50)
+
+    @property
+    def _output_epsilon(self) -> float:
+        """ε', a hair below ε − ε₀ so that the two add up to no more than ε as floats."""
+        return min(self.epsilon * _OUTPUT_SHARE, _MOST_OUTPUT) * (1 - 2.0**-20)
+
+    @property
+    def _ideal_delta(self) -> float:
+        """δ₀: e^(ε'/2)·δ₀, and noise beyond its cap, stay within the event's δ."""
+        return self._kept_delta * (1 - 2.0**-20) * math.exp(-0.5 * self._output_epsilon)
 
     @property
     def _kept_delta(self) -> float:
@@ -150,7 +171,7 @@ class ObjectivePerturbation:
         return EpsilonDeltaDpEvent(epsilon=self.epsilon, delta=self._kept_delta)
 
     def solve(self, problems: list[Problem], entropy: Entropy) -> list[Array]:
-        """Return the K perturbed minimisers, not yet accounted for; `release` is the way out."""
+        """Return the K private models, not yet accounted for; `release` is the way out."""
         if len(problems) != len(self.strengths):
             raise InvalidInput(f"problems: {len(problems)} for {len(self.strengths)} strengths")
         for problem in problems:
@@ -159,15 +180,40 @@ class ObjectivePerturbation:
                     f"a row is longer than row_norm={self.row_norm!r}; bound the rows first "
                     "(RowClip or RowNormalise)"
                 )
-        draw = gamma_vector if self.delta == 0 else gaussian
-        solved = []
-        for problem, strength, scale in zip(
-            problems, self.effective_strengths, self.scales, strict=True
-        ):
-            size = len(problem.centre)
-            noise = np.zeros(size) if scale == 0 else draw(scale, size, entropy)
-            solved.append(minimise(problem.rows, problem.labels, noise, strength, problem.centre))
-        return solved
+        return [
+            minimise(
+                problem.rows,
+                problem.labels,
+                np.zeros(known.dimension),
+                known.strength,
+                problem.centre,
+                known,
+            )
+            if math.isinf(self.epsilon)
+            else self._output(k, known).release(problem, entropy)
+            for k, (problem, known) in enumerate(zip(problems, self._known(problems), strict=True))
+        ]
+
+    def _known(self, problems: list[Problem]) -> list[Accuracy]:
+        """Return the public numbers of each problem."""
+        return [
+            Accuracy(
+                n_rows=len(problem.rows),
+                dimension=len(problem.centre),
+                row_norm=self.row_norm,
+                strength=strength,
+                centre_norm=float(np.linalg.norm(problem.centre)) * (1 + 2.0**-30),
+                linear_norm=0.0,
+            )
+            for problem, strength in zip(problems, self.effective_strengths, strict=True)
+        ]
+
+    def _output(self, k: int, known: Accuracy) -> Output:
+        scale, epsilon = self.scales[k], self._output_epsilon * self._parts[k]
+        if self.delta == 0:
+            return Output.gamma(known, scale, epsilon)
+        tail = 50 + self.epsilon - math.log(self.delta) + math.log(len(self.strengths))
+        return Output.gaussian(known, scale, epsilon, tail)
 
     def release(self, problems: list[Problem], entropy: Entropy) -> Release:
         """Return the K models, one after the other in one vector, with their event."""

@@ -1,4 +1,4 @@
-"""The exact minimiser of a perturbed, strongly convex logistic loss, or nothing."""
+"""The minimiser of a perturbed, strongly convex logistic loss, to a proved public accuracy."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit
 
 from tacit._types import Array
-from tacit.errors import PrivacyLeak
+from tacit.privacy.objective.accuracy import BLOCK, Accuracy
 
 __all__ = ["minimise"]
 
-# The gradient must vanish up to this multiple of the rounding of its own terms.
-_TOLERANCE = 2.0**-44
+# Newton steps aim at this multiple of the rounding of the gradient's terms, below the tolerance.
+_AIM = 2.0**-44
 _MOST_STEPS = 200
 _REUSE = 0.25  # a step that shrinks the gradient this well may be followed by one with its Hessian
 _NEAR = 1e-3  # relative gradient from which on all rows enter the Hessian
 _ROWS_PER_FEATURE = 40  # rows that make a good enough Hessian far from the minimiser
 
 
-def minimise(rows: Array, labels: Array, linear: Array, strength: float, centre: Array) -> Array:
+def minimise(
+    rows: Array, labels: Array, linear: Array, strength: float, centre: Array, accuracy: Accuracy
+) -> Array:
     """Return argmin_w Σ log(1 + e^z) − y z + bᵀw + (α/2)‖w − c‖², z = rows @ w.
 
-    The loss is strictly convex and smooth, so Newton steps with backtracking reach the minimiser
-    from anywhere. A quick descent (old or subsampled Hessians, no backtracking) is tried first.
+    Newton steps get there quickly: first a quick descent (old or subsampled Hessians, no
+    backtracking), then steps with backtracking. Should both stop short of the public tolerance,
+    gradient descent, which cannot fail, takes over.
 
     Parameters
     ----------
@@ -35,31 +38,38 @@ def minimise(rows: Array, labels: Array, linear: Array, strength: float, centre:
     strength : float
         α > 0.
     centre : (d,)
+    accuracy : Accuracy
+        The public bounds that rows, noise and centre keep.
 
-    Guarantee: the privacy proofs hold for the exact minimiser. What is returned is within
-    ‖gradient‖/α of it, with a gradient that is zero up to the rounding of its terms; anything worse
-    raises `PrivacyLeak` and nothing is released.
+    Guarantee: what is returned is within ``accuracy.distance`` of the exact minimiser, whatever the
+    rows and labels are (`tacit.privacy.objective.accuracy`); nothing is raised. How long it takes
+    depends on them and is not protected.
     """
-    loss = _Loss(rows, labels, linear, strength, centre)
+    loss = _Loss(rows, labels, linear, strength, centre, accuracy)
     start = centre - linear / (strength + 0.25 * loss.squared)
-    for descend in (_quick, _damped):
-        found = descend(loss, start)
-        if found is not None:
-            return found
-    raise PrivacyLeak(
-        "objective perturbation: the minimiser was not reached by Newton steps; nothing is "
-        "released: scale the features or raise alpha"
-    )
+    with np.errstate(all="ignore"):  # a warning turned into an error would be an output
+        for descend in (_quick, _damped):
+            found = descend(loss, start)
+            if found is not None and loss.reached(found):
+                return found
+        return _steady(loss)
 
 
 class _Loss:
     """The perturbed loss of one problem, its derivatives and the rounding of its gradient."""
 
     def __init__(
-        self, rows: Array, labels: Array, linear: Array, strength: float, centre: Array
+        self,
+        rows: Array,
+        labels: Array,
+        linear: Array,
+        strength: float,
+        centre: Array,
+        accuracy: Accuracy,
     ) -> None:
         self.rows, self.labels, self.linear = rows, labels, linear
         self.strength, self.centre = strength, centre
+        self.accuracy, self.tolerance = accuracy, accuracy.rounding
         squares = np.einsum("ij,ij->i", rows, rows)
         self.squared = float(squares.sum())
         self._norms = np.sqrt(squares)
@@ -69,7 +79,10 @@ class _Loss:
         """Return the gradient, its norm, and the sum of the norms of its terms."""
         residual = expit(z)
         residual -= self.labels
-        gradient = residual @ self.rows
+        gradient = sum(
+            (residual[i : i + BLOCK] @ self.rows[i : i + BLOCK] for i in range(0, len(z), BLOCK)),
+            start=np.zeros(len(w)),
+        )
         gradient += self.linear + self.strength * (w - self.centre)
         terms = (
             float(np.abs(residual) @ self._norms)
@@ -77,6 +90,11 @@ class _Loss:
             + self._fixed
         )
         return gradient, float(np.linalg.norm(gradient)), terms
+
+    def reached(self, w: Array) -> bool:
+        """Return whether w is certified: near the centre, with a gradient within the tolerance."""
+        near = float(np.linalg.norm(w - self.centre)) <= 1.1 * self.accuracy.radius
+        return near and self.gradient(w, self.rows @ w)[1] <= self.tolerance
 
     def value(self, w: Array, z: Array) -> float:
         """Return the loss."""
@@ -108,7 +126,7 @@ def _quick(loss: _Loss, w: Array) -> Array | None:
     gradient, size, terms = loss.gradient(w, z)
     before, factor, whole, polished = math.inf, None, False, False
     for _ in range(_MOST_STEPS):
-        exact = size <= _TOLERANCE * terms
+        exact = size <= min(loss.tolerance, _AIM * terms)
         if exact and polished:
             return w
         polished = exact  # one more step costs little and takes the last digits
@@ -131,25 +149,35 @@ def _quick(loss: _Loss, w: Array) -> Array | None:
     return None
 
 
-def _damped(loss: _Loss, w: Array) -> Array | None:
-    """Return the minimiser by Newton steps with backtracking, or None if they do not get there."""
+def _damped(loss: _Loss, w: Array) -> Array:
+    """Return the nearest point to the minimiser that Newton steps with backtracking get to."""
     best, best_size = w, math.inf
     for _ in range(_MOST_STEPS):
         z = loss.rows @ w
         gradient, size, terms = loss.gradient(w, z)
-        if not math.isfinite(size):
-            return None
-        exact = size <= _TOLERANCE * terms
-        if exact and size >= 0.5 * best_size:
+        exact = size <= min(loss.tolerance, _AIM * terms)
+        if not math.isfinite(size) or (exact and size >= 0.5 * best_size):
             return best
         if size < best_size:
             best, best_size = w, size
         factor = loss.factor(z)
         if size == 0.0 or factor is None:
-            return best if exact else None
+            return best
         step = cho_solve(factor, gradient, check_finite=False)
         w = w - (step if exact else _damping(loss, w, z, gradient, step) * step)
-    return None
+    return best
+
+
+def _steady(loss: _Loss) -> Array:
+    """Return the minimiser by gradient descent from the centre, in a bounded number of steps."""
+    w, radius, smoothness = loss.centre, loss.accuracy.radius, loss.accuracy.smoothness
+    for _ in range(loss.accuracy.most_steps):
+        gradient, size, _ = loss.gradient(w, loss.rows @ w)
+        if size <= loss.tolerance:
+            break
+        away = (w - gradient / smoothness) - loss.centre
+        w = loss.centre + away * min(1.0, radius / max(float(np.linalg.norm(away)), 1e-300))
+    return w
 
 
 def _damping(loss: _Loss, w: Array, z: Array, gradient: Array, step: Array) -> float:
