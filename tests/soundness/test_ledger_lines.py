@@ -248,7 +248,7 @@ def test_a_search_refuses_row_noise_that_it_would_draw_again_for_every_run(rows)
             tacit.LowRankClassifier(), {"epsilon_rows": [None, 1.0]}, ledger=ledger, mean_runs=2.0
         ),
     ):
-        with pytest.raises(InvalidInput, match="epsilon_rows=1.0: a search draws row noise"):
+        with pytest.raises(InvalidInput, match=r"epsilon_rows=1\.0: a search draws row noise"):
             search.fit(X, y, tasks=tasks)
     assert ledger.lines() == ()
 
