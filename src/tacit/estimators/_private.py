@@ -16,9 +16,10 @@ from tacit._types import Array
 from tacit.engines import Batches, conduct
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskEstimator
+from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.entropy import entropy_from
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
@@ -70,6 +71,9 @@ class PrivateEstimator(MultiTaskEstimator):
     n_rounds : int or "auto"
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
+    data : str or None
+        The ledger's name for these rows, which share none with data of another name. None may be
+        any data, and counts on every line.
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
@@ -85,6 +89,7 @@ class PrivateEstimator(MultiTaskEstimator):
     delta: float | str
     mechanism: str
     ledger: Ledger | str | PathLike[str] | None
+    data: str | None
     random_state: Any
     engine: Any
     progress: Any
@@ -161,6 +166,7 @@ class PrivateEstimator(MultiTaskEstimator):
             delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
+        check_data(self.data)
         if isinstance(self.engine, str):
             _check.one_of("engine", self.engine, ("local",))
         if self.progress is not None and not callable(self.progress):
@@ -187,8 +193,8 @@ class PrivateEstimator(MultiTaskEstimator):
         schedule = self._schedule(protocol, sizes)
         entropy = entropy_from(self.random_state)
         parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
-        with self._reserved(schedule, sizes) as reservations:
-            billboard = Billboard(reservations)
+        with self._reserved(schedule, sizes) as reservation:
+            billboard = Billboard(reservation)
             outcome = conduct(
                 protocol,
                 schedule,
@@ -205,6 +211,25 @@ class PrivateEstimator(MultiTaskEstimator):
             **self._read_public(outcome.public, sizes),
         }
         return Learned(coef=models[..., :-1], intercept=models[..., -1], **learned)
+
+    def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
+        """Set the whole schedule's budget aside, on every line, or raise before data are touched."""
+        delta, rows = self._delta(sizes.n_tasks), schedule.events(Unit.ROW)
+        total = self._total(sizes)
+        return open_ledger(self.ledger, *total).reserve(
+            schedule.events(Unit.TASK),
+            unit=Unit.TASK,
+            adjacency=schedule.adjacency,
+            data=self.data,
+            delta=delta,
+            rows=rows or None,
+            rows_delta=total[1] if rows else None,
+            label=type(self).__name__,
+        )
+
+    def _total(self, sizes: Sizes) -> tuple[float, float]:
+        """Return the (ε, δ) that a ledger made for this run alone must hold."""
+        return float(self.epsilon), self._delta(sizes.n_tasks)
 
     def _statement(
         self,

@@ -71,6 +71,15 @@ def _hash(before: str, facts: dict[str, Any], value: AnyArray) -> str:
     return linked_hash(before, canonical(facts), value.dtype.str, str(value.shape), digest)
 
 
+def _charge(reservation: Reservation, event: Event, unit: Unit) -> None:
+    if unit is reservation.unit:
+        reservation.charge(event)
+    elif unit is Unit.ROW:
+        reservation.charge_rows()
+    else:
+        raise LedgerError(f"a release for the unit {unit}: the run reserved {reservation.unit}")
+
+
 class Billboard:
     """The append-only, hash-chained list of everything that tasks learn about each other.
 
@@ -119,7 +128,7 @@ class Billboard:
         event_to_json(event)
         with self._lock:
             if self.reservation is not None:
-                self.reservation.charge(event)
+                _charge(self.reservation, event, Unit(unit))
             draft = Posting(
                 number=len(self),
                 value=frozen,
