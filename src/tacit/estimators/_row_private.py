@@ -33,7 +33,7 @@ _ASSUMPTIONS = (
     "real numbers in the proof and floats in the computer",
     "row_norm, alpha, importances, projections and scalings of the features do not depend on the "
     "private rows",
-    "the number of rows and the set of classes are public",
+    "the number of rows is public",
 )
 _NOT_PROTECTED = (
     "a person with several rows, or with rows at the source and at the target: the budgets add up",
