@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,13 @@ def check_declared(classes: Any) -> AnyArray | None:
     if isinstance(classes, str | bytes | set | frozenset) or not isinstance(classes, Iterable):
         raise InvalidInput(f"classes={classes!r}: must be a sequence of labels; {remedy}")
     listed = [part.item() if isinstance(part, np.generic) else part for part in classes]
-    text = [isinstance(part, str) for part in listed]
-    if any(text) != all(text):
-        raise InvalidInput(f"classes={classes!r}: mixes text and numbers; use one kind of label")
-    array = np.array(listed)
-    if array.ndim != 1 or array.dtype.kind not in "biufU" or (array != array).any():
+    if not all(isinstance(part, str | Real) and part == part for part in listed):
         raise InvalidInput(f"classes={classes!r}: labels must be text or numbers; {remedy}")
+    if len({isinstance(part, str) for part in listed}) > 1:
+        raise InvalidInput(f"classes={classes!r}: mixes text and numbers; use one kind of label")
     if len(set(listed)) < len(listed) or len(listed) < 2:
         raise InvalidInput(f"classes={classes!r}: needs two different labels or more; {remedy}")
-    return array
+    return np.array(listed)
 
 
 def declared_codes(y: AnyArray, declared: AnyArray) -> tuple[AnyArray, IntArray, int]:
