@@ -1,0 +1,54 @@
+"""The command line in real processes, and small files of several parties' rows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def tacit_command(tmp_path):
+    """Run ``tacit`` in a process of its own and in an empty folder."""
+
+    def call(*arguments, code=0):
+        done = subprocess.run(
+            [sys.executable, "-c", "from tacit.cli import main; main()", *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture
+def write_rows(tmp_path):
+    """Write rows of several parties to a file; ``change`` edits one party's own rows."""
+
+    def write(
+        name="data.csv", *, sizes=(9, 12, 15, 10), n_features=2, target="number", change=None
+    ) -> Path:
+        lines = [",".join(["party", *(f"x{k}" for k in range(n_features)), "outcome"])]
+        for task, size in enumerate(sizes):
+            # A stream for each party, so that a party's rows do not depend on others' sizes.
+            own = np.random.default_rng(task)
+            X = np.round(own.standard_normal((size, n_features)), 3)
+            score = X[:, 0] + (0.5 + 0.1 * task) * X[:, 1] + 0.3 * own.standard_normal(size)
+            words = {"number": np.round(score, 3), "class": np.where(score > 0, "yes", "no")}
+            rows = [
+                ",".join([f"P{task}", *map(str, x.tolist()), str(y)])
+                for x, y in zip(X, words[target].tolist(), strict=True)
+            ]
+            lines += rows if change is None else change(f"P{task}", rows)
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write
