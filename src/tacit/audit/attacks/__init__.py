@@ -15,7 +15,7 @@ from typing import Any
 
 from tacit._check import one_of
 from tacit.audit.attacks.abort import HOSTILE, abort_attack, abort_attack_mechanism
-from tacit.audit.attacks.bits import bit_attack, bit_attack_bound
+from tacit.audit.attacks.bits import SIZES, bit_attack, bit_attack_bound
 from tacit.audit.attacks.ledger import ledger_attack, ledger_attack_mechanism
 from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.structure import structure_attack, structure_attack_mechanism
@@ -25,6 +25,7 @@ from tacit.errors import InvalidInput
 __all__ = [
     "ATTACKS",
     "HOSTILE",
+    "SIZES",
     "Attack",
     "AttackResult",
     "abort_attack",

@@ -16,6 +16,7 @@ from tacit._types import Array
 from tacit.audit.attacks.bits import moved, rerun, with_task
 from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.runs import example_tasks, fitted, name_of
+from tacit.audit.canary import is_binary
 from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.unit import Unit
@@ -91,9 +92,11 @@ def hostile_task(tasks: TaskSet, task: int, kind: str) -> TaskSet:
     span = slice(tasks.offsets[task], tasks.offsets[task + 1])
     targets = np.asarray(tasks.y)
     X, y = HOSTILE[kind](tasks.X[span], targets[span])
-    if np.isin(targets, (0.0, 1.0)).all():
+    if is_binary(tasks):
         labels = targets[span][: len(X)]
-        y = {"extreme target": np.full(len(X), _STRANGER), "constant": y, "empty": y}.get(kind, labels)
+        y = {"extreme target": np.full(len(X), _STRANGER), "constant": y, "empty": y}.get(
+            kind, labels
+        )
     return with_task(tasks, task, X, y)
 
 
@@ -117,14 +120,14 @@ def abort_attack(estimator: Any, *, kinds: Sequence[str] = tuple(HOSTILE)) -> At
         try:
             after = rerun(estimator, neighbour, before)
             found = moved(before, after, _HOSTILE_TASK, same_size=same_size)
-        except Exception as error:  # noqa: BLE001 - whatever is raised is what everybody sees
+        except Exception as error:  # whatever is raised is what everybody sees
             found = [f"the run ends with {type(error).__name__}: {error}"]
         findings += [f"{kind}: {one}" for one in found]
     return AttackResult("abort", name_of(estimator), tuple(findings), n_runs)
 
 
 def abort_attack_mechanism(mechanism: Mechanism, *, n_features: int = 3) -> AttackResult:
-    """Release the extremes of what bounded messages can add up to; every release has to be there."""
+    """Release the extremes of what bounded messages can add up to; none may fail."""
     from tacit.audit.specimens import is_matrix
 
     shape = (n_features, n_features) if is_matrix(mechanism) else (n_features,)
@@ -133,7 +136,7 @@ def abort_attack_mechanism(mechanism: Mechanism, *, n_features: int = 3) -> Atta
     for name, value in sums.items():
         try:
             release = mechanism.release(np.full(shape, value), SeededEntropy(0))
-        except Exception as error:  # noqa: BLE001 - whatever is raised is what everybody sees
+        except Exception as error:  # whatever is raised is what everybody sees
             findings.append(f"{name}: ends with {type(error).__name__}: {error}")
             continue
         if not np.isfinite(release.value).all():

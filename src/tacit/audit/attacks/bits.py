@@ -16,12 +16,16 @@ import numpy as np
 from tacit._types import Array
 from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.runs import Run, example_tasks, fitted, frozen, name_of
+from tacit.audit.canary import is_binary
 from tacit.errors import PrivacyLeak
 from tacit.privacy.bounds import Bound
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
 
-__all__ = ["bit_attack", "bit_attack_bound", "moved", "rerun", "with_task"]
+__all__ = ["SIZES", "bit_attack", "bit_attack_bound", "moved", "rerun", "with_task"]
+
+SIZES = ((5, 9, 24), (12, 25, 60))
+"""Tasks, rows and features that the bit attack tries by default."""
 
 _CHANGED = 2
 
@@ -79,58 +83,76 @@ def _by_how_much(old: Array, new: Array) -> str:
 
 def _changes(tasks: TaskSet, task: int, unit: Unit) -> Iterator[tuple[str, TaskSet]]:
     rng = np.random.default_rng(1)
-    binary = bool(np.isin(tasks.y, (0.0, 1.0)).all())
+    binary = is_binary(tasks)
     own = int(tasks.counts[task])
     sizes = {"other values": own}
     if unit is Unit.TASK:  # with rows as unit their number is public, and neighbours share it
         sizes |= {"many more rows": 3 * own + 7, "one row more": own + 1, "one row only": 1}
     for name, n_rows in sizes.items():
         X = 10 * rng.standard_normal((n_rows, tasks.n_features))
-        y = rng.integers(0, 2, n_rows).astype(float) if binary else 100 * rng.standard_normal(n_rows)
+        y = (
+            rng.integers(0, 2, n_rows).astype(float)
+            if binary
+            else 100 * rng.standard_normal(n_rows)
+        )
         yield name, with_task(tasks, task, X, y)
 
 
 def bit_attack(
-    estimator: Any, *, n_features: Sequence[int] = (24,), threads: Sequence[int] = (2,)
+    estimator: Any, *, sizes: Sequence[tuple[int, int, int]] = SIZES, threads: Sequence[int] = (2,)
 ) -> AttackResult:
     """Change one task, freeze the releases, and compare what the others get bit by bit.
 
     Parameters
     ----------
-    n_features
-        Numbers of features to try: libraries change their arithmetic with the size.
+    sizes
+        Tasks, rows of a task (at least) and features to try: libraries change their arithmetic
+        with the size.
     threads
         Numbers of BLAS threads to try, the same for both runs that are compared.
     """
+    findings: list[str] = []
+    n_runs = 0
+    for n_tasks, n_rows, n_features in sizes:
+        tasks = example_tasks(estimator, n_tasks=n_tasks, n_rows=n_rows, n_features=n_features)
+        for n_threads in threads:
+            found = _moved_with(estimator, tasks, n_threads)
+            if found is None:
+                return AttackResult("bit", name_of(estimator), (), 1)
+            n_runs += len(found)
+            findings += [
+                f"{change} ({n_tasks} tasks, {n_features} features, {n_threads} threads): {one}"
+                for change, words in found.items()
+                for one in words
+            ]
+    return AttackResult("bit", name_of(estimator), tuple(findings), n_runs)
+
+
+def _moved_with(estimator: Any, tasks: TaskSet, n_threads: int) -> dict[str, list[str]] | None:
+    """Return what moves with each change, or None where nothing is claimed."""
     from threadpoolctl import threadpool_limits
 
-    findings, n_runs = [], 0
-    for d in n_features:
-        tasks = example_tasks(estimator, n_features=d, n_rows=9)
-        for n_threads in threads:
-            with threadpool_limits(n_threads, user_api="blas"):
-                before = fitted(estimator, tasks)
-                if not np.isfinite(before.model.privacy_.epsilon):
-                    return AttackResult("bit", name_of(estimator), (), 1)
-                unit = Unit(before.model.privacy_.unit)
-                for change, neighbour in _changes(tasks, _CHANGED, unit):
-                    n_runs += 1
-                    same_size = neighbour.n_rows == tasks.n_rows
-                    try:
-                        after = rerun(estimator, neighbour, before)
-                        found = moved(before, after, _CHANGED, same_size=same_size)
-                    except PrivacyLeak as error:
-                        found = [str(error)]
-                    findings += [
-                        f"{change} ({d} features, {n_threads} threads): {one}" for one in found
-                    ]
-    return AttackResult("bit", name_of(estimator), tuple(findings), n_runs)
+    found: dict[str, list[str]] = {}
+    with threadpool_limits(n_threads, user_api="blas"):
+        before = fitted(estimator, tasks)
+        if not np.isfinite(before.model.privacy_.epsilon):
+            return None
+        for change, neighbour in _changes(tasks, _CHANGED, Unit(before.model.privacy_.unit)):
+            same_size = neighbour.n_rows == tasks.n_rows
+            try:
+                after = rerun(estimator, neighbour, before)
+                found[change] = moved(before, after, _CHANGED, same_size=same_size)
+            except PrivacyLeak as error:
+                found[change] = [str(error)]
+    return found
 
 
 def bit_attack_bound(bound: Bound, *, n_units: int = 64, n_features: int = 24) -> AttackResult:
     """Change one unit's message and compare what the bound makes of all others, bit by bit."""
     rng = np.random.default_rng(0)
-    messages = rng.standard_normal((n_units, n_features)) * 10.0 ** rng.integers(-3, 4, (n_units, 1))
+    messages = rng.standard_normal((n_units, n_features)) * 10.0 ** rng.integers(
+        -3, 4, (n_units, 1)
+    )
     others = np.arange(n_units) != _CHANGED
     before, findings = bound(messages)[others], []
     loud = {"huge": 1e300, "denormal": 5e-324, "zero": 0.0, "NaN": np.nan, "infinite": np.inf}
@@ -139,7 +161,7 @@ def bit_attack_bound(bound: Bound, *, n_units: int = 64, n_features: int = 24) -
         try:
             with np.errstate(all="raise", under="ignore"):
                 after = bound(messages)
-        except Exception as error:  # noqa: BLE001 - whatever is raised tells of the message
+        except Exception as error:  # whatever is raised tells of the message
             findings.append(f"a {name} message stops everybody: {error}")
             continue
         if after[others].tobytes() != before.tobytes():

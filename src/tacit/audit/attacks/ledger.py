@@ -68,9 +68,7 @@ def ledger_attack(estimators: Any | Sequence[Any], *, epsilon: float = 1.0) -> A
         where what is owed is a plain sum.
     """
     sequence = list(estimators) if isinstance(estimators, list | tuple) else [estimators]
-    sequence = [
-        one.set_params(epsilon=epsilon, delta=0.0) for one in _copies(sequence)
-    ]
+    sequence = [one.set_params(epsilon=epsilon, delta=0.0) for one in _copies(sequence)]
     target = " then ".join(name_of(one) for one in sequence)
     calls = [(one, call) for one in [*sequence, *sequence] for call in _calls(one)]
     ledger, stated = Ledger(":memory:", epsilon=math.inf, delta=0.0), list[Statement]()

@@ -35,20 +35,19 @@ class Run:
     model: Any
     releases: tuple[Recorded, ...]
 
-    def public(self, task: int | None = None) -> dict[str, Any]:
+    def public(self, task: int) -> dict[str, Any]:
         """Return the fitted attributes by name, without the part that is task number ``task``'s.
 
         An array with one entry a task on its first axis is personal; all else is for everybody.
         """
         n_tasks = len(self.model.task_names_)
-        found = {}
+        found: dict[str, Any] = {}
         for name, value in vars(self.model).items():
             if name.startswith("_") or not name.endswith("_") or name in _AT_HOME:
                 continue
             if isinstance(value, np.ndarray):
                 personal = value.ndim > 0 and len(value) == n_tasks and name not in _COMMON
-                mine = personal and task is not None
-                found[name] = np.delete(value, task, axis=0) if mine else value
+                found[name] = np.delete(value, task, axis=0) if personal else value
             elif name != "billboard_":
                 found[name] = repr(value)
         return found

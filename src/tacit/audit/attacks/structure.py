@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array
 from tacit.audit.attacks.inversion import inversion_findings
 from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.runs import example_tasks, name_of, watched
@@ -118,7 +118,7 @@ def structure_attack(estimator: Any, *, n_seeds: int = 6) -> AttackResult:
         try:
             data = (pair.first, pair.second)[seed % 2]
             runs[seed % 2].append(_release_all(estimator, data, seed))
-        except Exception as error:  # noqa: BLE001 - an error is a release of one bit
+        except Exception as error:  # an error is a release of one bit
             findings.append(f"one neighbour ends with {type(error).__name__}: {error}")
     if not findings:
         findings += _by_release(*runs)
@@ -170,11 +170,10 @@ def structure_attack_mechanism(
     return AttackResult("structure", mechanism.name, tuple(findings), 2 * n_trials * len(pairs))
 
 
-def _above(draws: Array, value: Array) -> Array:
+def _above(draws: Array, value: Array) -> AnyArray:
     """Return which draws lie above the value itself: in every entry, or as a matrix."""
     if value.ndim == 2:
-        above: Array = np.linalg.eigvalsh(draws - value)[..., 0] >= 0
-        return above
+        return np.asarray(np.linalg.eigvalsh(draws - value)[..., 0] >= 0)
     return np.asarray((draws >= value).all(axis=tuple(range(1, draws.ndim))))
 
 

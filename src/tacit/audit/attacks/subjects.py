@@ -104,4 +104,3 @@ def _claims_nothing(kind: type[Any]) -> bool:
     from dp_accounting.dp_event import NonPrivateDpEvent
 
     return isinstance(kind().event, NonPrivateDpEvent)
-
