@@ -1,9 +1,11 @@
 """Attacks on tacit's own guarantees: empirical lower bounds next to every claim.
 
 `audit_mechanism` attacks one release, `audit_estimator` a whole fit (`audit_in_one_run` with a
-single one), and `replay` checks a protocol's declared sensitivity with the noise frozen.
+single one), and `replay` checks a protocol's declared sensitivity with the noise frozen. The four
+standing attacks of `tacit.audit.attacks` look for what goes past the noise.
 """
 
+from tacit.audit.attacks import ATTACKS, AttackResult, run_attack
 from tacit.audit.canary import CanaryPair, canary_pairs
 from tacit.audit.estimator import audit_estimator
 from tacit.audit.mechanism import audit_mechanism
@@ -14,7 +16,9 @@ from tacit.audit.result import AuditResult
 from tacit.audit.specimens import AUDITABLE
 
 __all__ = [
+    "ATTACKS",
     "AUDITABLE",
+    "AttackResult",
     "AuditResult",
     "CanaryPair",
     "ReplayResult",
@@ -26,5 +30,6 @@ __all__ = [
     "replace_task",
     "replay",
     "replay_estimator",
+    "run_attack",
     "search",
 ]
