@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -29,7 +28,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
-_PUBLIC = "the number of tasks, the features and the classes are public"
+_PUBLIC = "the number of tasks and the features are public"
 
 
 def default_delta(n_units: int) -> float:
@@ -204,13 +203,18 @@ class PrivateEstimator(MultiTaskEstimator):
                 progress=self.progress,
             )
             models = np.concatenate(list(parties.finish(outcome.public)))
-        learned = {
-            "statement": self._statement(schedule, billboard, Unit.TASK, sizes),
-            "history": outcome.history,
-            "billboard": billboard,
-            **self._read_public(outcome.public, sizes),
-        }
-        return Learned(coef=models[..., :-1], intercept=models[..., -1], **learned)
+        statements = self._statements(schedule, billboard, sizes)
+        public = self._read_public(outcome.public, sizes)
+        extra = {**public.pop("extra", {}), **statements}
+        return Learned(
+            coef=models[..., :-1],
+            intercept=models[..., -1],
+            statement=extra.pop("privacy_"),
+            history=outcome.history,
+            billboard=billboard,
+            extra=extra,
+            **public,
+        )
 
     def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
         """Set the whole schedule's budget aside, on every line, or raise before data are touched."""
@@ -231,20 +235,15 @@ class PrivateEstimator(MultiTaskEstimator):
         """Return the (ε, δ) that a ledger made for this run alone must hold."""
         return float(self.epsilon), self._delta(sizes.n_tasks)
 
-    def _statement(
-        self,
-        schedule: Schedule,
-        billboard: Billboard,
-        unit: Unit,
-        sizes: Sizes,
-        assumptions: Iterable[str] = (_PUBLIC,),
-    ) -> Statement:
-        return Statement.of_run(
+    def _statements(self, schedule: Schedule, billboard: Billboard, sizes: Sizes) -> dict[str, Any]:
+        """Return what was guaranteed, by fitted attribute."""
+        found = Statement.of_run(
             billboard,
-            unit=unit,
+            unit=Unit.TASK,
             adjacency=schedule.adjacency,
             delta=self._delta(sizes.n_tasks),
-            curator=schedule.trust(unit),
+            curator=schedule.trust(Unit.TASK),
             n_units=sizes.n_tasks,
-            assumptions=assumptions,
+            assumptions=(_PUBLIC,),
         )
+        return {"privacy_": found}

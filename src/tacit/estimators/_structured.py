@@ -18,30 +18,25 @@ from tacit.baselines.structured import (
 )
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
-from tacit.estimators._private import PrivateEstimator, RowNoise, default_delta
+from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
-from tacit.privacy.accounting import geometric, power, scale_gaussian, scale_pure
+from tacit.privacy.accounting import geometric, power
+from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.samplers import Entropy, SeededEntropy, SystemEntropy
+from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.model_protected import (
-    ModelProtectedProtocol,
-    moment_bound,
-    moment_mechanism,
-)
+from tacit.privacy.unit import Unit
+from tacit.protocols._row_protection import RowProtection
+from tacit.protocols.model_protected import ModelProtectedProtocol
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.proximal_protected import ProximalProtocol
-from tacit.protocols.row_protection import RowProtection, row_mechanism
+from tacit.protocols.proximal_protected import Maps, ProximalProtocol
 from tacit.tasks import TaskSet
 
 __all__ = ["StructuredEstimator", "alone"]
 
 PUBLISHED = "wishart-published"
 _STRENGTH = {"optimal": 0.005, "soft-threshold": 0.1}
-_ASSUMPTION = "the number of tasks and the features are public"
 
 
 def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
@@ -78,7 +73,7 @@ class StructuredEstimator(PrivateEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -173,44 +168,22 @@ class StructuredEstimator(PrivateEstimator):
             return power(self._rounds)
         return power(self._rounds, 2 / 5 if delta > 0 else 2 / 3)
 
-    def _noise_name(self, delta: float) -> str:
-        if self.mechanism != "auto":
-            return self.mechanism
-        return "gaussian" if delta > 0 else self._mechanisms[-1]
-
-    def _noise(self, n_tasks: int) -> tuple[Mechanism, ...]:
-        """Return one calibrated mechanism a round."""
-        delta = self._delta(n_tasks)
-        shares = self._shares(delta)
-        clip = None if self.clip == "auto" else float(self.clip)
-        name = self._noise_name(delta)
-        if name == "gaussian" and delta == 0:
-            raise InvalidInput('delta=0: Gaussian noise has no pure ε; use mechanism="auto"')
-        diagonal = self._pattern == "group-sparse" and name != PUBLISHED
-        bound = moment_bound(clip, diagonal=diagonal)
-        if name == "gaussian":
-            strengths = scale_gaussian(shares, self.epsilon, delta)
-        else:
-            rule = "published" if name == PUBLISHED else "optimal"
-            strengths = scale_pure(shares, self.epsilon, delta, bound=rule)
-        return tuple(moment_mechanism(name, bound, float(value)) for value in strengths)
-
-    def _settings(self, tasks: TaskSet, targets: Array) -> dict[str, Any]:
+    def _settings(self, sizes: Sizes) -> dict[str, Any]:
         return {
             "loss": self._loss,
-            "n_tasks": tasks.n_tasks,
-            "mechanisms": self._noise(tasks.n_tasks),
-            "n_outputs": targets.shape[1],
+            "n_tasks": sizes.n_tasks,
+            "n_features": sizes.n_features,
+            "n_outputs": sizes.n_outputs,
+            "shares": tuple(float(w) for w in self._shares(self._delta(sizes.n_tasks))),
             "clip": None if self.clip == "auto" else float(self.clip),
             "diagonal": self._pattern == "group-sparse",
             "fit_intercept": self.fit_intercept,
         }
 
-    def _protocol(self, tasks: TaskSet, targets: Array) -> Protocol[Any]:
-        settings = self._settings(tasks, targets)
+    def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         if self.update == "fit":
-            return ModelProtectedProtocol(**settings, rows=self._row_protection(tasks, targets))
-        return ProximalProtocol(**settings, **self._proximal_settings())
+            return ModelProtectedProtocol(**self._settings(sizes), rows=self._row_protection(sizes))
+        return ProximalProtocol(**self._settings(sizes), **self._proximal_settings())
 
     def _proximal_settings(self) -> dict[str, Any]:
         strength = _STRENGTH[self.shrinkage] if self.alpha == "auto" else float(self.alpha)
@@ -223,79 +196,63 @@ class StructuredEstimator(PrivateEstimator):
             "as_printed": printed,
         }
 
-    def _row_protection(self, tasks: TaskSet, targets: Array) -> RowProtection | None:
+    def _row_protection(self, sizes: Sizes) -> RowProtection | None:
         if self.epsilon_rows is None:
             return None
         bound = None if self._loss.name == "logistic" else self.target_bound
-        radius = RowProtection.radius(self._loss, self.row_norm, bound, targets.shape[1])
-        delta = 0.0 if self.delta == 0 else default_delta(tasks.n_rows)
-        noise = row_mechanism(radius, epsilon=self.epsilon_rows, delta=delta)
-        return RowProtection(noise, self._row_entropy(), self.row_norm, bound)
+        return RowProtection(sizes.n_outputs, float(self.row_norm), bound)
 
-    def _row_entropy(self) -> Entropy:
-        """Return a source apart from the one of the task-level noise."""
-        if self.random_state is None:
-            return SystemEntropy()
-        if isinstance(self.random_state, Entropy):
-            return self.random_state
-        seed = self.random_state if isinstance(self.random_state, int) else 0
-        return SeededEntropy(2**40 + int(seed))
-
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        if not self._private:
-            return self._learn_open(tasks, targets)
-        protocol = self._protocol(tasks, targets)
-        rows = getattr(protocol, "rows", None)
-        noise = None if rows is None else self._row_noise(rows, tasks)
-        outcome, statement, billboard = self._run(
-            protocol, tasks, assumptions=(_ASSUMPTION,), rows=noise
+    def _schedule(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
+        """Calibrate the rounds of either unit for its own budget."""
+        if self.epsilon_rows is None:
+            return super()._schedule(protocol, sizes)
+        first, *others = protocol.rounds()
+        tasks = Schedule.calibrate(
+            others,
+            epsilon=self.epsilon,
+            delta=self._delta(sizes.n_tasks),
+            mechanism=self.mechanism,
         )
-        extra: dict[str, Any] = {}
-        shape = getattr(outcome.state, "shape", None)
-        if shape is not None:
-            extra["shared_covariance_"] = shape.covariance()
-        if rows is not None and noise is not None:
-            row_statement = self._row_statement(rows, noise, tasks)
-            extra["row_privacy_"] = row_statement
-            statement = dataclasses.replace(
-                statement, assumptions=(*statement.assumptions, _row_text(row_statement))
-            )
-        return Learned(
-            coef=outcome.models[..., :-1],
-            intercept=outcome.models[..., -1],
-            statement=statement,
-            history=outcome.history,
-            billboard=billboard,
-            extra=extra,
-        )
+        budget = {"epsilon": float(self.epsilon_rows), "delta": self._rows_delta(sizes)}
+        return Schedule.calibrate([first], **budget).joined(tasks)
 
-    def _row_noise(self, rows: RowProtection, tasks: TaskSet) -> RowNoise:
-        """Return what the noise on rows costs.
+    def _rows_delta(self, sizes: Sizes) -> float:
+        if sizes.n_rows is None:
+            raise InvalidInput("n_rows=None: epsilon_rows needs the number of all rows for its δ")
+        return 0.0 if self.delta == 0 else default_delta(sizes.n_rows)
 
-        Guarantee: one event for all tasks, as every row is in one task (parallel composition), and
-        for all rounds, as they use messages that are made once.
-        """
-        delta = 0.0 if self.delta == 0 else default_delta(tasks.n_rows)
-        return RowNoise(rows.mechanism.event, float(self.epsilon_rows or 0.0), delta)
+    def _total(self, sizes: Sizes) -> tuple[float, float]:
+        epsilon, delta = super()._total(sizes)
+        if self.epsilon_rows is None:
+            return epsilon, delta
+        return max(epsilon, float(self.epsilon_rows)), max(delta, self._rows_delta(sizes))
 
-    def _row_statement(self, rows: RowProtection, noise: RowNoise, tasks: TaskSet) -> Statement:
-        return Statement(
+    def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+        moment = public.moment if isinstance(public, Maps) else public
+        if moment.shape is None:
+            return {}
+        return {"extra": {"shared_covariance_": moment.shape.covariance()}}
+
+    def _statements(self, schedule: Schedule, billboard: Billboard, sizes: Sizes) -> dict[str, Any]:
+        found = super()._statements(schedule, billboard, sizes)
+        if self.epsilon_rows is None:
+            return found
+        rows = Statement.of_run(
+            billboard,
             unit=Unit.ROW,
             definition="joint differential privacy",
-            adjacency=Adjacency.REPLACE_ONE,
-            epsilon=noise.epsilon,
-            delta=noise.delta,
-            accountant="gdp" if noise.delta > 0 else "optimal",
-            mechanisms=(rows.mechanism.name,),
-            n_releases=1,
-            seeded=self.random_state is not None,
-            curator="untrusted",
+            adjacency=schedule.adjacency,
+            delta=self._rows_delta(sizes),
+            curator=schedule.trust(Unit.ROW),
             assumptions=(
                 "the number of rows of every task stays the same",
                 f"rows were clipped to norm {self.row_norm:g} before anything was sent",
             ),
-            n_units=tasks.n_rows,
+            n_units=sizes.n_rows,
         )
+        task = found["privacy_"]
+        words = (*task.assumptions, _row_text(rows))
+        return {"privacy_": dataclasses.replace(task, assumptions=words), "row_privacy_": rows}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         fits = [

@@ -9,13 +9,10 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._private import PrivateEstimator
+from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.numerics.local_fit import local_fit
-from tacit.privacy.accounting import scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
 from tacit.privacy.statement import Statement
 from tacit.protocols.averaged import AveragedProtocol
 from tacit.tasks import TaskSet
@@ -35,7 +32,7 @@ class _Averaged(PrivateEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -57,42 +54,20 @@ class _Averaged(PrivateEstimator):
             _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        if not self._private:
-            return self._learn_open(tasks, targets)
-        clip = None if self.clip == "auto" else float(self.clip)
-        protocol = AveragedProtocol(
+    def _protocol(self, sizes: Sizes) -> AveragedProtocol:
+        return AveragedProtocol(
             loss=self._loss,
-            n_tasks=tasks.n_tasks,
-            mechanisms=(self._noise(tasks.n_tasks, clip),),
-            n_outputs=targets.shape[1],
-            clip=clip,
+            n_tasks=sizes.n_tasks,
+            n_features=sizes.n_features,
+            n_outputs=sizes.n_outputs,
+            clip=None if self.clip == "auto" else float(self.clip),
             fit_intercept=self.fit_intercept,
         )
-        outcome, statement, billboard = self._run(
-            protocol,
-            tasks,
-            assumptions=("the number of tasks and the features are public",),
-        )
-        average = None if clip is None else outcome.state.average
-        return Learned(
-            coef=outcome.models[..., :-1],
-            intercept=outcome.models[..., -1],
-            statement=statement,
-            shared_coef=None if average is None else average[:, :-1],
-            shared_intercept=None if average is None else average[:, -1],
-            history=outcome.history,
-            billboard=billboard,
-        )
 
-    def _noise(self, n_tasks: int, clip: float | None) -> Mechanism:
-        sensitivity = AveragedProtocol.limit(clip).sensitivity("l2", AveragedProtocol.adjacency)
-        delta = self._delta(n_tasks)
-        if self.mechanism == "gaussian" and delta == 0:
-            raise InvalidInput('delta=0: Gaussian noise has no pure ε; use mechanism="auto"')
-        if delta > 0 and self.mechanism != "gamma-vector":
-            return Gaussian(sensitivity, float(scale_gaussian([1.0], self.epsilon, delta)[0]))
-        return GammaVector(sensitivity, float(scale_pure([1.0], self.epsilon, delta)[0]))
+    def _read_public(self, public: Array, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+        if self.clip == "auto":
+            return {}
+        return {"shared_coef": public[:, :-1], "shared_intercept": public[:, -1]}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         fits = [

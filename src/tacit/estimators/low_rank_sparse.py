@@ -6,10 +6,10 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from tacit import _check
-from tacit._types import Array
 from tacit.baselines.decomposed import choose_decomposed_strengths, fit_decomposed
 from tacit.baselines.structured import StructuredFit
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._private import Sizes
 from tacit.estimators._structured import StructuredEstimator
 from tacit.privacy.ledger import Ledger
 from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
@@ -50,7 +50,7 @@ class _LowRankSparse(StructuredEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -95,18 +95,10 @@ class _LowRankSparse(StructuredEstimator):
         if self.own_alpha != "auto":
             _check.positive("own_alpha", self.own_alpha, remedy='use "auto" or a strength')
 
-    def _noise_name(self, delta: float) -> str:
-        if self.mechanism != "auto":
-            return self.mechanism
-        if delta > 0:
-            return "gaussian"
-        return "two-sided-wishart" if self.shared == "low-rank" else "laplace"
-
-    def _protocol(self, tasks: TaskSet, targets: Array) -> Protocol[Any]:
-        settings = self._settings(tasks, targets)
+    def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        settings = self._settings(sizes)
         if self.update == "fit":
-            rows = self._row_protection(tasks, targets)
-            return DecomposedProtocol(**settings, rows=rows, sparse=self.own)
+            return DecomposedProtocol(**settings, rows=self._row_protection(sizes), sparse=self.own)
         strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
         return ProximalDecomposedProtocol(
             **settings,

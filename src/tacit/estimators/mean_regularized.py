@@ -10,13 +10,11 @@ import numpy as np
 from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._private import PrivateEstimator
+from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.numerics.joint_mean import joint_mean, select_alpha
-from tacit.privacy.accounting import power, scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
 from tacit.privacy.statement import Statement
-from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+from tacit.protocols.mean_regularized import Centre, MeanRegularizedProtocol
 from tacit.tasks import TaskSet
 
 __all__ = ["MeanRegularizedClassifier", "MeanRegularizedRegressor"]
@@ -40,7 +38,7 @@ class _MeanRegularized(PrivateEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -67,12 +65,22 @@ class _MeanRegularized(PrivateEstimator):
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
         _check.positive_integer("n_rounds", self.n_rounds, remedy="use at least one round")
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        return (
-            self._learn_private(tasks, targets)
-            if self._private
-            else self._learn_open(tasks, targets)
+    def _protocol(self, sizes: Sizes) -> MeanRegularizedProtocol:
+        return MeanRegularizedProtocol(
+            loss=self._loss,
+            n_tasks=sizes.n_tasks,
+            n_features=sizes.n_features,
+            n_outputs=sizes.n_outputs,
+            n_turns=int(self.n_rounds),
+            clip=None if self.clip == "auto" else float(self.clip),
+            alpha="auto" if self.alpha == "auto" else float(self.alpha),
+            fit_intercept=self.fit_intercept,
         )
+
+    def _read_public(self, public: Centre, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+        if self.clip == "auto":
+            return {}
+        return {"shared_coef": public.value[:, :-1], "shared_intercept": public.value[:, -1]}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         """Solve for all models and their mean exactly, on features of pooled unit variance."""
@@ -110,43 +118,6 @@ class _MeanRegularized(PrivateEstimator):
             statement=Statement.non_private(n_units=tasks.n_tasks),
             shared_coef=mean[:, :-1],
             shared_intercept=mean[:, -1],
-        )
-
-    def _mechanisms(self, n_tasks: int) -> tuple[Mechanism, ...]:
-        clip = None if self.clip == "auto" else float(self.clip)
-        limit = MeanRegularizedProtocol.limit(clip)
-        sensitivity = limit.sensitivity("l2", MeanRegularizedProtocol.adjacency)
-        shares, delta = power(self.n_rounds), self._delta(n_tasks)
-        if delta > 0 and self.mechanism != "gamma-vector":
-            multipliers = scale_gaussian(shares, self.epsilon, delta)
-            return tuple(Gaussian(sensitivity, float(sigma)) for sigma in multipliers)
-        budgets = scale_pure(shares, self.epsilon, delta)
-        return tuple(GammaVector(sensitivity, float(epsilon)) for epsilon in budgets)
-
-    def _learn_private(self, tasks: TaskSet, targets: Array) -> Learned:
-        protocol = MeanRegularizedProtocol(
-            loss=self._loss,
-            n_tasks=tasks.n_tasks,
-            mechanisms=self._mechanisms(tasks.n_tasks),
-            n_outputs=targets.shape[1],
-            clip=None if self.clip == "auto" else float(self.clip),
-            alpha="auto" if self.alpha == "auto" else float(self.alpha),
-            fit_intercept=self.fit_intercept,
-        )
-        outcome, statement, billboard = self._run(
-            protocol,
-            tasks,
-            assumptions=("the number of tasks and the features are public",),
-        )
-        centre = outcome.state.centre if self.clip != "auto" else None
-        return Learned(
-            coef=outcome.models[..., :-1],
-            intercept=outcome.models[..., -1],
-            statement=statement,
-            shared_coef=None if centre is None else centre[:, :-1],
-            shared_intercept=None if centre is None else centre[:, -1],
-            history=outcome.history,
-            billboard=billboard,
         )
 
 

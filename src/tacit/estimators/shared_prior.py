@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from tacit import _check
-from tacit._types import Array
 from tacit.errors import InvalidInput
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor
-from tacit.estimators._private import PrivateEstimator
-from tacit.privacy.accounting import scale_gaussian, scale_pure
+from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import (
-    Exact,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    SymmetricGaussian,
-    TwoSidedWishart,
-)
-from tacit.privacy.unit import Adjacency
-from tacit.protocols.bordered_moment import moment_bound
-from tacit.protocols.shared_prior import ROUND_SHARES, SharedPriorProtocol, ballot_bound
-from tacit.tasks import TaskSet
+from tacit.protocols.shared_prior import SharedPriorProtocol, SharedPriorPublic
 
 __all__ = ["SharedPriorClassifier", "SharedPriorRegressor"]
 
@@ -45,7 +31,7 @@ class _SharedPrior(PrivateEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -71,57 +57,26 @@ class _SharedPrior(PrivateEstimator):
                 'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
             )
 
-    def _mechanisms(self, n_rounds: int, n_tasks: int) -> tuple[Mechanism, ...]:
-        """Return the mechanisms of the moment and of the ballots, within (ε, δ) together."""
-        if not self._private:
-            return (Exact(),) * n_rounds
-        shares, delta = ROUND_SHARES[:n_rounds], self._delta(n_tasks)
-        moment, ballot, replaced = moment_bound(), ballot_bound(), Adjacency.REPLACE_ONE
-        if delta > 0 and self.mechanism != "two-sided-wishart":
-            first, *others = (float(s) for s in scale_gaussian(shares, self.epsilon, delta))
-            reach = ballot.sensitivity("l2", replaced)
-            return (
-                SymmetricGaussian(moment.sensitivity("frobenius", replaced), first),
-                *(Gaussian(reach, multiplier) for multiplier in others),
-            )
-        first, *others = (float(e) for e in scale_pure(shares, self.epsilon, delta))
-        reach = ballot.sensitivity("l1", replaced)
-        return (
-            TwoSidedWishart(moment.sensitivity("trace", replaced), first),
-            *(Laplace(reach, epsilon) for epsilon in others),
-        )
-
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        n_outputs = targets.shape[1]
-        protocol = SharedPriorProtocol(
+    def _protocol(self, sizes: Sizes) -> SharedPriorProtocol:
+        return SharedPriorProtocol(
             loss=self._loss,
-            n_tasks=tasks.n_tasks,
-            mechanisms=(),
-            n_outputs=n_outputs,
+            n_tasks=sizes.n_tasks,
+            n_features=sizes.n_features,
+            n_outputs=sizes.n_outputs,
             clip=None if self.clip == "auto" else float(self.clip),
             fit_intercept=self.fit_intercept,
             share_intercept=self.unknown_task == "shared" and self.fit_intercept,
         )
-        protocol = replace(protocol, mechanisms=self._mechanisms(protocol.n_rounds, tasks.n_tasks))
-        outcome, statement, billboard = self._run(
-            protocol,
-            tasks,
-            assumptions=("the number of tasks and the features are public",),
-        )
-        shared_coef, shared_intercept = None, None
-        if self.unknown_task == "shared":
-            mean, levels = outcome.state.mean, outcome.state.intercepts
-            shared_coef = np.zeros((n_outputs, tasks.n_features)) if mean is None else mean
-            shared_intercept = np.zeros(n_outputs) if levels is None else levels
-        return Learned(
-            coef=outcome.models[..., :-1],
-            intercept=outcome.models[..., -1],
-            statement=statement,
-            shared_coef=shared_coef,
-            shared_intercept=shared_intercept,
-            history=outcome.history,
-            billboard=billboard,
-        )
+
+    def _read_public(self, public: SharedPriorPublic, sizes: Sizes) -> dict[str, Any]:
+        if self.unknown_task != "shared":
+            return {}
+        mean, levels = public.mean, public.intercepts
+        empty = np.zeros((sizes.n_outputs, sizes.n_features))
+        return {
+            "shared_coef": empty if mean is None else mean,
+            "shared_intercept": np.zeros(sizes.n_outputs) if levels is None else levels,
+        }
 
 
 class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):

@@ -11,15 +11,12 @@ from tacit import _check
 from tacit._types import Array
 from tacit.baselines.structured import StructuredFit
 from tacit.baselines.task_relationship import choose_relationship_strength, fit_relationships
-from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._private import PrivateEstimator
+from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.estimators._structured import alone
-from tacit.privacy.accounting import scale_gaussian, scale_pure
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
 from tacit.privacy.statement import Statement
-from tacit.protocols.task_relationship import RelationshipProtocol
+from tacit.protocols.task_relationship import RelationshipProtocol, Relationships
 from tacit.tasks import TaskSet
 
 __all__ = ["TaskRelationshipClassifier", "TaskRelationshipRegressor"]
@@ -38,7 +35,7 @@ class _TaskRelationship(PrivateEstimator):
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
-        engine: str = "local",
+        engine: Any = "local",
         progress: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -63,46 +60,18 @@ class _TaskRelationship(PrivateEstimator):
             _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        if not self._private:
-            return self._learn_open(tasks, targets)
-        clip = None if self.clip == "auto" else float(self.clip)
-        protocol = RelationshipProtocol(
+    def _protocol(self, sizes: Sizes) -> RelationshipProtocol:
+        return RelationshipProtocol(
             loss=self._loss,
-            mechanisms=(self._noise(tasks.n_tasks, clip),),
-            n_outputs=targets.shape[1],
-            clip=clip,
+            n_tasks=sizes.n_tasks,
+            n_features=sizes.n_features,
+            n_outputs=sizes.n_outputs,
+            clip=None if self.clip == "auto" else float(self.clip),
             fit_intercept=self.fit_intercept,
         )
-        outcome, statement, billboard = self._run(
-            protocol,
-            tasks,
-            curator="untrusted",
-            assumptions=(
-                "the number of tasks and the features are public",
-                "every task adds its noise itself",
-            ),
-        )
-        return Learned(
-            coef=outcome.models[..., :-1],
-            intercept=outcome.models[..., -1],
-            statement=statement,
-            history=outcome.history,
-            billboard=billboard,
-            extra={"task_embedding_": outcome.state.embedding},
-        )
 
-    def _noise(self, n_tasks: int, clip: float | None) -> Mechanism:
-        sensitivity = RelationshipProtocol.limit(clip).sensitivity(
-            "l2", RelationshipProtocol.adjacency
-        )
-        delta = self._delta(n_tasks)
-        if self.mechanism == "gaussian" and delta == 0:
-            raise InvalidInput('delta=0: Gaussian noise has no pure ε; use mechanism="auto"')
-        if delta > 0 and self.mechanism != "gamma-vector":
-            return Gaussian(sensitivity, float(scale_gaussian([1.0], self.epsilon, delta)[0]))
-        budget = float(scale_pure([1.0], self.epsilon, delta)[0])
-        return GammaVector(sensitivity, budget, local=True)
+    def _read_public(self, public: Relationships, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+        return {"extra": {"task_embedding_": public.embedding}}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         if tasks.n_tasks == 1 and self.alpha == "auto":

@@ -7,6 +7,7 @@ paper *claims*, so that a reproduction can print the paper's ε; it is not a gua
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,13 +16,16 @@ from typing import TYPE_CHECKING, ClassVar
 from numpy.typing import ArrayLike
 
 from tacit._check import positive, positive_integer
-from tacit.errors import PrivacyWarning
+from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
 from tacit.privacy.samplers import perturb_gamma_vector, perturb_wishart
+from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
+
+    from tacit.privacy.schedule import Round
 
 __all__ = [
     "PUBLISHED",
@@ -37,6 +41,9 @@ class _Published(Mechanism):
 
     epsilon: float
     sound: ClassVar[bool] = False
+    family: ClassVar[str] = "pure"
+    composition: ClassVar[str] = "published"
+    norm: ClassVar[Norm] = Norm.L2
     reason: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -47,6 +54,14 @@ class _Published(Mechanism):
     def event(self) -> DpEvent:
         """What the paper claims for one release; not a guarantee."""
         return pure_event(self.epsilon)
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:  # noqa: ARG003
+        """Refuse: a printed mechanism that was never one of rounds of messages."""
+        raise InvalidInput(f"mechanism={cls.name!r}: cannot noise the round {round.name!r}")
+
+    def check(self, round: Round, adjacency: Adjacency) -> None:
+        """Check nothing: what is printed does not cover what its bound allows."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,8 @@ class WishartPublished(_Published):
 
     radius: float
     name: ClassVar[str] = "wishart-published"
+    serves: ClassVar[tuple[str, ...]] = ("matrix",)
+    norm: ClassVar[Norm] = Norm.TRACE
     reason: ClassVar[str] = (
         "the support of one-sided Wishart noise moves with the data; use 'two-sided-wishart'"
     )
@@ -74,6 +91,25 @@ class WishartPublished(_Published):
     def __post_init__(self) -> None:
         positive("radius", self.radius, remedy="give the norm to which models are clipped")
         super().__post_init__()
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:  # noqa: ARG003
+        """Return the printed noise for models clipped to the bound's radius."""
+        return cls(strength, round.bound.radius)
+
+    @property
+    def reach(self) -> float:
+        """What the paper takes the sensitivity to be: K² in trace norm."""
+        return self.radius**2
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return √E‖E‖² of a Wishart matrix with d + 1 degrees of freedom."""
+        d = shape[-1]
+        return self.scale * math.sqrt(2 * d) * (d + 1)
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the standard deviation of an entry off the diagonal."""
+        return self.scale * math.sqrt(shape[-1] + 1)
 
     @property
     def scale(self) -> float:
@@ -112,6 +148,16 @@ class Algorithm5NoisePublished(_Published):
     def __post_init__(self) -> None:
         positive("sensitivity", self.sensitivity, remedy="give the printed sensitivity")
         super().__post_init__()
+
+    @property
+    def reach(self) -> float:
+        """s̃, as the paper has it."""
+        return self.sensitivity
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared norm of one vector of ``shape``."""
+        size = math.prod(shape)
+        return self.scale * math.sqrt(size * (size + 1))
 
     @property
     def scale(self) -> float:
@@ -160,6 +206,16 @@ class AsynchronousPerIterationPublished(_Published):
         positive_integer("n_rows", self.n_rows, remedy="give the task's number of rows")
         positive("step_size", self.step_size, remedy="give the step size α")
         super().__post_init__()
+
+    @property
+    def reach(self) -> float:
+        """S = 2·step·C₁C₂/n, that of one step."""
+        return self.scale * self.epsilon
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return the root of the expected squared norm of one vector of ``shape``."""
+        size = math.prod(shape)
+        return self.scale * math.sqrt(size * (size + 1))
 
     @property
     def scale(self) -> float:

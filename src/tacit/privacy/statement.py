@@ -155,15 +155,19 @@ class Statement:
         mechanisms : iterable of str, optional
             By default the part of each posting's label after the last ``": "``.
         """
+        postings = [posting for posting in billboard if posting.unit == unit]
         cost = compose(
-            list(billboard.events), delta=delta, accountant=accountant, adjacency=adjacency
+            [posting.event for posting in postings],
+            delta=delta,
+            accountant=accountant,
+            adjacency=adjacency,
         )
         if math.isinf(cost.epsilon):
             return cls.non_private(
                 unit=unit,
                 assumptions=assumptions,
                 not_protected=not_protected,
-                n_releases=len(billboard),
+                n_releases=len(postings),
                 n_units=n_units,
             )
         if definition == "auto":
@@ -171,7 +175,7 @@ class Statement:
         named = (
             mechanisms
             if mechanisms is not None
-            else (p.label.rsplit(": ", 1)[-1] for p in billboard)
+            else (p.label.rsplit(": ", 1)[-1] for p in postings)
         )
         return cls(
             unit=unit,
@@ -181,7 +185,7 @@ class Statement:
             delta=cost.delta,
             accountant=cost.accountant,
             mechanisms=tuple(dict.fromkeys(name for name in named if name)),
-            n_releases=len(billboard),
+            n_releases=len(postings),
             sound=billboard.sound,
             seeded=billboard.seeded,
             curator=curator,
