@@ -23,8 +23,8 @@ from tacit.audit import audit_mechanism, canary_pairs, replay, replay_estimator
 from tacit.audit.errata import asynchronous_sensitivity
 from tacit.losses import SquaredLoss
 from tacit.privacy.accounting import epsilon_of
-from tacit.privacy.entropy import bernoulli
 from tacit.privacy.mechanisms import Gaussian
+from tacit.privacy.noise.entropy import bernoulli
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
 from tacit.tasks import TaskSet
 

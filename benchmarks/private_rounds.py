@@ -17,7 +17,7 @@ from tacit.losses import SquaredLoss
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.objective import Objective
 from tacit.penalties import Nuclear
-from tacit.privacy.samplers import SystemEntropy
+from tacit.privacy.noise.perturb import SystemEntropy
 from tacit.protocols.model_protected import moment_bound, moment_mechanism
 from tacit.protocols.proximal_protected import ProximalProtocol
 from tacit.tasks import TaskSet

@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 import tacit
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.privacy import Ledger, calibrate, epsilon_of
-from tacit.privacy.entropy import SeededEntropy
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.tuning import PrivateSearch, repetitions, selection_event, selection_noise
 
 

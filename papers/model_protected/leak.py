@@ -10,8 +10,8 @@ import numpy as np
 
 from tacit.errors import PrivacyWarning
 from tacit.privacy.accounting import scale_gaussian
+from tacit.privacy.noise.perturb import SeededEntropy
 from tacit.privacy.published import WishartPublished
-from tacit.privacy.samplers import SeededEntropy
 from tacit.protocols.model_protected import Moment, moment_bound, moment_mechanism
 from tacit.protocols.proximal_protected import SharedMap
 

@@ -10,7 +10,7 @@ from experiments import load, paper_delta, score, train
 
 import tacit
 from tacit.errors import PrivacyWarning
-from tacit.privacy.samplers import SeededEntropy
+from tacit.privacy.noise.perturb import SeededEntropy
 
 __all__ = ["allocation_value", "ratio_values"]
 

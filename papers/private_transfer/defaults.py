@@ -12,7 +12,7 @@ import numpy as np
 from settings import arguments, compare, draw, projected, write
 
 from tacit.datasets import load_fashion_mnist
-from tacit.protocols import transfer
+from tacit.transfer import learning as transfer
 
 PAIRS = (((0, 8), (6, 8)), ((7, 9), (7, 8)), ((6, 8), (6, 9)), ((0, 7), (0, 9)))
 LINEAR, QUADRATIC = (0.1, 0.3), (1.0, 4.0, 8.0)

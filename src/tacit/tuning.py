@@ -33,9 +33,9 @@ from tacit.estimators._private import PrivateEstimator, default_delta, open_ledg
 from tacit.privacy._pricing import check_data
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.entropy import Entropy, entropy_from
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Gaussian
+from tacit.privacy.noise.entropy import Entropy, entropy_from
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet

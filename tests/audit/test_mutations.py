@@ -19,8 +19,8 @@ from tacit.errors import PrivacyLeak
 from tacit.losses import SquaredLoss
 from tacit.privacy.accounting import epsilon_of
 from tacit.privacy.bounds import VectorClip
-from tacit.privacy.entropy import bernoulli
 from tacit.privacy.mechanisms import Gaussian, SymmetricGaussian
+from tacit.privacy.noise.entropy import bernoulli
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
 from tacit.protocols.model_protected import ModelProtectedProtocol, moment_bound, moment_mechanism
 from tacit.tasks import TaskSet

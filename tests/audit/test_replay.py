@@ -11,11 +11,11 @@ from tacit.audit.errata import PrintedNode, SingleReleaseNode, asynchronous_sens
 from tacit.audit.replay import change_in, declared_sensitivity
 from tacit.errors import InvalidInput
 from tacit.losses import SquaredLoss
-from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Exact, GammaVector, Gaussian, Laplace, TwoSidedWishart
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.unit import Norm
+from tacit.protocols._row_protection import RowProtection, row_mechanism
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
-from tacit.protocols.row_protection import RowProtection, row_mechanism
 
 # Every estimator that runs a protocol, in each form that declares another sensitivity. Names that
 # this build of tacit does not have are left out by `available`.

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.baselines.group_privacy import row_budget_for_task
-from tacit.baselines.structured import (
+from tacit.datasets import make_group_sparse, make_low_rank
+from tacit.joint.structured import (
     choose_strength,
     largest_strength,
     prepare,
     solve_structured,
 )
-from tacit.baselines.task_relationship import RelationshipPenalty
-from tacit.datasets import make_group_sparse, make_low_rank
+from tacit.joint.task_relationship import RelationshipPenalty
 from tacit.losses import SquaredLoss
 from tacit.privacy.accounting import group_privacy
+from tacit.privacy.accounting.group import row_budget_for_task
 
 OPEN = float("inf")
 PATTERNS = {

@@ -135,7 +135,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_budget(fit, table, m
 
 @pytest.mark.parametrize(
     "place",
-    ["tacit.models._put", "tacit.cli._run_folder.write_whole", "tacit.cli._fit_run.write_page"],
+    ["tacit.models._put", "tacit.cli.run.folder.write_whole", "tacit.cli.run.fitting.write_page"],
 )
 def test_a_full_disk_leaves_the_ledger_and_nothing_else(fit, table, monkeypatch, place):
     def full(*_, **__):

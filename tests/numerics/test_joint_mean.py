@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from tacit.joint.mean import JointMean, joint_mean, select_alpha
 from tacit.losses import LogisticLoss, SquaredLoss
-from tacit.numerics.joint_mean import JointMean, joint_mean, select_alpha
 from tacit.numerics.objective import Objective
 from tacit.tasks import TaskSet
 

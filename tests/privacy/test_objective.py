@@ -16,7 +16,8 @@ from scipy.special import expit
 
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.accounting.gaussian import gaussian_delta
-from tacit.privacy.entropy import Entropy
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.perturb import SeededEntropy
 from tacit.privacy.objective import (
     Accuracy,
     ObjectivePerturbation,
@@ -30,7 +31,6 @@ from tacit.privacy.objective import (
     smallest_strength,
 )
 from tacit.privacy.objective.calibration import _composed_delta
-from tacit.privacy.samplers import SeededEntropy
 
 
 def _noise_and_log_jacobian(w, rows, labels, strength, centre=0.0):

@@ -10,8 +10,8 @@ from tacit import SharedPriorRegressor
 from tacit.errors import InvalidInput
 from tacit.privacy import Adjacency, Norm, SecondMoment, Unit, VectorClip, mechanism
 from tacit.privacy.accounting import compose
+from tacit.privacy.noise.perturb import SeededEntropy
 from tacit.privacy.plan import METHODS, plan
-from tacit.privacy.samplers import SeededEntropy
 
 PRIVATE = sorted(set(METHODS) - {"pooled", "single-task", "transfer"})
 ROUNDS = {"low-rank": 5, "low-rank-sparse": 5, "group-sparse": 5, "mean-regularized": 5}

@@ -13,8 +13,8 @@ import pytest
 
 import tacit.privacy
 from tacit.errors import InvalidInput
-from tacit.privacy import integers, samplers
-from tacit.privacy.entropy import (
+from tacit.privacy.noise import integers, samplers
+from tacit.privacy.noise.entropy import (
     Entropy,
     SeededEntropy,
     SystemEntropy,
@@ -22,8 +22,7 @@ from tacit.privacy.entropy import (
     entropy_from,
     sample_without_replacement,
 )
-from tacit.privacy.grid import add_noise, grid_of
-from tacit.privacy.lazy import (
+from tacit.privacy.noise.reals import (
     EXPONENTIAL_ERROR,
     NORMAL_ERROR,
     LazyExponentials,
@@ -31,6 +30,7 @@ from tacit.privacy.lazy import (
     LazyUniforms,
     endpoints,
 )
+from tacit.privacy.noise.rounding import add_noise, grid_of
 
 
 class Scripted(Entropy):

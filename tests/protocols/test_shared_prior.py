@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 from tacit import datasets
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.privacy.mechanisms import Exact, Gaussian, Laplace, SymmetricGaussian, TwoSidedWishart
-from tacit.protocols.ballots import OCTAVES, ballots, read_ballot, signed_ballots
-from tacit.protocols.bordered_moment import BORDER, border, moment_bound, read_prior
+from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
+from tacit.protocols._bordered_moment import BORDER, border, moment_bound, read_prior
 from tacit.protocols.shared_prior import SharedPriorProtocol, ballot_bound, candidates
 from tacit.tasks import TaskSet
 
@@ -143,7 +143,7 @@ def test_the_mean_direction_and_the_subspace_come_back_from_the_noisy_moment(wis
         if wishart
         else SymmetricGaussian(limit.sensitivity("frobenius", "replace-one"), 4.0)
     )
-    from tacit.privacy.samplers import entropy_from
+    from tacit.privacy.noise.perturb import entropy_from
 
     noisy = mechanism.release(total, entropy_from(5)).value
     prior = read_prior(noisy, mechanism, n_tasks=m, n_outputs=1, unit=True)

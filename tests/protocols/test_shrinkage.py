@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.shrinkage import (
+from tacit.protocols._shrinkage import (
     Coordinates,
     Semicircle,
     Shape,

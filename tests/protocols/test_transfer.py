@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.errors import InvalidInput, ModelFileError, PrivacyLeak
-from tacit.privacy.samplers import SeededEntropy
+from tacit.privacy.noise.perturb import SeededEntropy
 from tacit.privacy.statement import Statement
-from tacit.protocols.package import SourcePackage
-from tacit.protocols.transfer import (
+from tacit.transfer.learning import (
     Budget,
     Design,
     Learner,
@@ -29,6 +28,7 @@ from tacit.protocols.transfer import (
     stack_rows,
     trust,
 )
+from tacit.transfer.package import SourcePackage
 
 DESIGN = Design(((0, 2), (1, 3, 4)), (0.4, 0.6), 1.5, "normalise", 0.3)
 

@@ -95,7 +95,7 @@ def test_the_statement_is_there_in_words_and_by_field(read, fitted):
 
 
 def test_the_budget_adds_up_release_by_release(read, fitted):
-    from tacit.report.facts import collect
+    from tacit.report.visible import collect
 
     model = fitted["prior"]
     costs = [step.epsilon for step in collect(model).steps]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.report.shared import Public, read_shared
+from tacit.report.releases import Public, read_shared
 
 
 def _symmetric_noise(random, d, scale):
@@ -62,7 +62,7 @@ def test_as_many_tasks_as_features_are_told_from_a_moment():
 
 
 def test_the_border_of_a_moment_is_the_mean_model():
-    from tacit.protocols.bordered_moment import border
+    from tacit.protocols._bordered_moment import border
 
     models = np.tile([[0.6, 0.8, 0.0]], (50, 1))[:, None, :]
     bordered = border(models).reshape(50, -1)

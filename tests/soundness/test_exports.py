@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tacit._types import Array
-from tacit.cli._methods import methods
+from tacit.cli.run.methods import methods
 
 # Runs a list of commands in one process, releases frozen across them.
 FROZEN = """
@@ -206,7 +206,7 @@ def test_an_export_onto_its_own_run_is_refused(tacit_command, write_rows, tmp_pa
 # The process is killed when every model of the run is staged and nothing is in place.
 KILLED = """
 import os, signal
-import tacit.cli._fit_run as fit_run
+import tacit.cli.run.fitting as fit_run
 fit_run.write_page = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 from tacit.cli import main
 main()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tacit.privacy import mechanisms
-from tacit.privacy.samplers import Entropy, SeededEntropy
+from tacit.privacy.noise.perturb import Entropy, SeededEntropy
 
 
 class _TinyNoise(Entropy):

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from tacit.privacy import SystemEntropy, mechanism, samplers
-from tacit.privacy.entropy import bernoulli, sample_without_replacement
-from tacit.privacy.grid import grid_of
+from tacit.privacy.noise.entropy import bernoulli, sample_without_replacement
+from tacit.privacy.noise.rounding import grid_of
 
 pytestmark = pytest.mark.statistical
 

@@ -11,8 +11,8 @@ from tacit.audit import specimens
 from tacit.audit.attack import Claim, attack
 from tacit.audit.result import AuditResult
 from tacit.errors import InvalidInput
-from tacit.privacy.entropy import entropy_from
 from tacit.privacy.mechanisms import Mechanism, SymmetricGaussian
+from tacit.privacy.noise.entropy import entropy_from
 
 __all__ = ["DEFAULT_DELTA", "audit_mechanism"]
 

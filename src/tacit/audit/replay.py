@@ -17,8 +17,8 @@ import numpy as np
 from tacit._types import Array
 from tacit.audit.neighbours import changed_task, climb
 from tacit.errors import InvalidInput, PrivacyLeak
-from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.published import AsynchronousPerIterationPublished, WishartPublished
 from tacit.privacy.unit import Adjacency, Norm, Unit
 from tacit.protocols.protocol import Protocol

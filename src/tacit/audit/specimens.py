@@ -32,7 +32,6 @@ from tacit.audit.distinguishers import (
 )
 from tacit.audit.replay import declared_sensitivity
 from tacit.errors import InvalidInput, PrivacyWarning
-from tacit.privacy.entropy import Entropy, bernoulli
 from tacit.privacy.mechanisms import (
     GammaVector,
     Gaussian,
@@ -43,6 +42,7 @@ from tacit.privacy.mechanisms import (
     TwoSidedWishart,
     mechanism,
 )
+from tacit.privacy.noise.entropy import Entropy, bernoulli
 from tacit.privacy.published import Algorithm5NoisePublished, WishartPublished
 from tacit.privacy.unit import Norm
 

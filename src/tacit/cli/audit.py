@@ -130,7 +130,7 @@ def _claim(
         raise InvalidInput(
             f"{target!r}: neither a run folder nor a mechanism; known are {', '.join(AUDITABLE)}"
         )
-    from tacit.cli._run_folder import load_run
+    from tacit.cli.run.folder import load_run
 
     statement = load_run(folder)[0].privacy_
     names = tuple(name for name in statement.mechanisms if name in AUDITABLE)

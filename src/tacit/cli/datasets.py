@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from tacit._files import write_whole
 from tacit.cli._output import Json, Quiet, begin
-from tacit.cli._write import write_whole
 from tacit.errors import DataNotFound, InvalidInput
 
 __all__ = ["datasets"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli._config import read_config
 from tacit.cli._options import (
     Delta,
     Encoding,
@@ -19,11 +18,12 @@ from tacit.cli._options import (
     settings_of,
 )
 from tacit.cli._output import Json, Quiet, begin
+from tacit.cli.run.config import read_config
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tacit.cli._intake import Intake
-    from tacit.cli._read import Table as Cells
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.read import Table as Cells
 
 __all__ = ["fit", "text_encoding"]
 
@@ -170,9 +170,9 @@ def fit(
     """
     begin(quiet=quiet, as_json=json)
     asked = {**locals()}
-    from tacit.cli import _fit_run
-    from tacit.cli._fit_show import show, show_rehearsal
-    from tacit.cli._read import read_table
+    from tacit.cli.run import fitting as _fit_run
+    from tacit.cli.run.show import show, show_rehearsal
+    from tacit.cli.table.read import read_table
 
     columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
     intake = _intake(columns, asked)
@@ -218,7 +218,7 @@ def text_encoding(encoding: str) -> str:
 
 
 def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
-    from tacit.cli._intake import (
+    from tacit.cli.table.features import (
         Intake,
         choose_features,
         given_categories,
@@ -251,9 +251,9 @@ def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
 
 
 def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
-    from tacit.cli._methods import methods
-    from tacit.cli._prepare import prepare
-    from tacit.cli._target import given_classes
+    from tacit.cli.run.methods import methods
+    from tacit.cli.table.prepare import prepare
+    from tacit.cli.table.target import given_classes
 
     method, kind = asked["method"], asked["kind"]
     if method not in methods():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from tacit._files import write_whole
 from tacit.cli._options import number_or_auto
 from tacit.cli._output import Json, Quiet, begin
-from tacit.cli._write import write_whole
 from tacit.errors import InvalidInput, LedgerError
 
 if TYPE_CHECKING:

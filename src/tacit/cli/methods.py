@@ -20,8 +20,8 @@ def methods(
 ) -> None:
     """List the methods: what each is for, whom it protects, what a task sends and receives."""
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli import _methods
     from tacit.cli.plan import sizes
+    from tacit.cli.run import methods as _methods
 
     table = Table(Column("method", no_wrap=True), "for", "unit", "up", "down", "targets")
     listed = []

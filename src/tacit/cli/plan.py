@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli._methods import DEFAULT
 from tacit.cli._options import Delta, number_or_auto
 from tacit.cli._output import Json, Quiet, begin
+from tacit.cli.run.methods import DEFAULT
 from tacit.errors import InvalidInput
 
 __all__ = ["plan", "sizes"]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tacit.cli._columns import labels
+from tacit._files import write_whole
 from tacit.cli._options import Encoding, Format, Party, RunPath, Separator
 from tacit.cli._output import Json, Quiet, begin, current
-from tacit.cli._write import write_whole
+from tacit.cli.table.columns import labels
 from tacit.errors import InvalidInput, UnknownTask
 
 if TYPE_CHECKING:
     from tacit._types import Array
-    from tacit.cli._intake import Intake
-    from tacit.cli._read import Table
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.read import Table
 
 __all__ = ["filled", "predict", "rows_of"]
 
@@ -49,9 +49,9 @@ def predict(
     Example: tacit predict run/ new.csv --out predictions.csv
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli._read import FORMATS, read_table
-    from tacit.cli._run_folder import load_run
     from tacit.cli.fit import text_encoding
+    from tacit.cli.run.folder import load_run
+    from tacit.cli.table.read import FORMATS, read_table
 
     if unknown_task not in ("error", "shared"):
         raise InvalidInput(f"--unknown-task {unknown_task!r}: must be error or shared")
@@ -81,8 +81,8 @@ def rows_of(
     table: Table, intake: Intake, model: Any, party: str | None
 ) -> tuple[Table, list[Hashable]]:
     """Return the rows to answer and their tasks; a party's own rows only, if one is named."""
-    from tacit.cli._prepare import matching_task
-    from tacit.cli._read import Table
+    from tacit.cli.table.prepare import matching_task
+    from tacit.cli.table.read import Table
 
     if party is None and intake.task not in table.columns and len(model.task_names_) == 1:
         return table, [model.task_names_[0]] * table.n_rows

@@ -41,17 +41,17 @@ def report(
     Example: tacit report run/ --party "Alder Vale" --out alder-vale.html
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli._prepare import matching_task
-    from tacit.cli._report_page import write_page
-    from tacit.cli._run_folder import LEDGER, load_run
+    from tacit.cli.run.folder import LEDGER, load_run
+    from tacit.cli.run.report_page import write_page
+    from tacit.cli.table.prepare import matching_task
 
     model, intake, fill, manifest = load_run(run)
     shown: dict[str, Any] = {}
     if party is not None:
         shown["party"] = matching_task(party, model.task_names_)
     if data is not None:
-        from tacit.cli._read import read_table
         from tacit.cli.fit import text_encoding
+        from tacit.cli.table.read import read_table
 
         table = read_table(
             data, format=format, separator=separator, encoding=text_encoding(encoding)
@@ -76,8 +76,8 @@ def _beside(run: Path, party: str) -> Path:
 def _scored(
     table: Any, model: Any, intake: Any, fill: Any, manifest: dict[str, Any], party: str | None
 ) -> dict[str, Any]:
-    from tacit.cli._target import known_classes, read_target
     from tacit.cli.predict import filled, rows_of
+    from tacit.cli.table.target import known_classes, read_target
 
     table, names = rows_of(table, intake, model, party)
     X = filled(table, intake, fill, names, model)
@@ -117,9 +117,9 @@ def export(
     and tacit report work on it.
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli._prepare import matching_task
-    from tacit.cli._report_page import BILLBOARD, write_page
-    from tacit.cli._run_folder import EVALUATION, RunFolder, load_run, table_csv, write_intake
+    from tacit.cli.run.folder import EVALUATION, RunFolder, load_run, table_csv, write_intake
+    from tacit.cli.run.report_page import BILLBOARD, write_page
+    from tacit.cli.table.prepare import matching_task
 
     model, intake, fill, manifest = load_run(run)
     own = matching_task(party, model.task_names_)
@@ -161,7 +161,7 @@ def _own_scores(text: str, own: str, method: str) -> str:
     import csv
     import io
 
-    from tacit.cli._run_folder import table_csv
+    from tacit.cli.run.folder import table_csv
 
     shown = ("task", "n_test", method, "single-task")
     return table_csv(

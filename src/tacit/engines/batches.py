@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.schedule import Call, Round
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol

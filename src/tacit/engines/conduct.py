@@ -13,8 +13,8 @@ from tacit._types import AnyArray, Array
 from tacit.errors import PrivacyLeak
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms import Mechanism, Release
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.schedule import Call, Round, Schedule, in_turn
 from tacit.protocols.protocol import Protocol
 

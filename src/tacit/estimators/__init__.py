@@ -15,7 +15,7 @@ from tacit.estimators.shared_prior import SharedPriorClassifier, SharedPriorRegr
 from tacit.estimators.single_task import SingleTaskClassifier, SingleTaskRegressor
 from tacit.estimators.task_relationship import TaskRelationshipClassifier, TaskRelationshipRegressor
 from tacit.estimators.transfer import TransferClassifier
-from tacit.protocols.package import SourcePackage
+from tacit.transfer.package import SourcePackage
 
 __all__ = [
     "AveragedClassifier",

@@ -17,8 +17,8 @@ from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.entropy import entropy_from
 from tacit.privacy.ledger import Ledger, Reservation
+from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement

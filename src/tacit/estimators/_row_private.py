@@ -20,11 +20,11 @@ from tacit.estimators._private import default_delta, open_ledger
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
+from tacit.privacy.noise.perturb import Entropy, entropy_from
 from tacit.privacy.objective import ObjectivePerturbation
-from tacit.privacy.samplers import Entropy, entropy_from
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
-from tacit.protocols.transfer import Budget
+from tacit.transfer.learning import Budget
 
 __all__ = ["RowPrivateClassifier"]
 

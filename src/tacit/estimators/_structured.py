@@ -10,15 +10,15 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.baselines.structured import (
+from tacit.errors import InvalidInput
+from tacit.estimators._base import Learned, outputs
+from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
+from tacit.joint.structured import (
     StructuredFit,
     choose_strength,
     prepare,
     solve_structured,
 )
-from tacit.errors import InvalidInput
-from tacit.estimators._base import Learned, outputs
-from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import geometric, power

@@ -13,9 +13,9 @@ from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators.transfer import Packages, TransferEstimator, outputs_first
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.ledger import Ledger
-from tacit.protocols.transfer import (
+from tacit.privacy.noise.entropy import Entropy
+from tacit.transfer.learning import (
     Design,
     Learner,
     equal_groups,

@@ -39,7 +39,7 @@ class LowRankRegressor(MultiTaskRegressor, StructuredEstimator):
     fit_intercept : bool, default True
         An unpenalised intercept, which stays with the task.
     epsilon_rows, row_norm, target_bound : float or None, float, float or None
-        Protect every row as well (see `tacit.protocols.row_protection`): its budget, the public
+        Protect every row as well (see `tacit.protocols._row_protection`): its budget, the public
         norm rows are clipped to, and the public bound |y| is clipped to.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.

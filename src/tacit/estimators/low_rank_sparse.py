@@ -6,11 +6,11 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from tacit import _check
-from tacit.baselines.decomposed import choose_decomposed_strengths, fit_decomposed
-from tacit.baselines.structured import StructuredFit
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Sizes
 from tacit.estimators._structured import StructuredEstimator
+from tacit.joint.decomposed import choose_decomposed_strengths, fit_decomposed
+from tacit.joint.structured import StructuredFit
 from tacit.privacy.ledger import Ledger
 from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
 from tacit.protocols.protocol import Protocol

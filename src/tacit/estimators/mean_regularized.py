@@ -11,7 +11,7 @@ from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator, Sizes
-from tacit.numerics.joint_mean import joint_mean, select_alpha
+from tacit.joint.mean import joint_mean, select_alpha
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
 from tacit.protocols.mean_regularized import Centre, MeanRegularizedProtocol

@@ -12,10 +12,10 @@ from tacit._types import Array
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
 from tacit.estimators._row_private import RowPrivateClassifier
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.ledger import Ledger
-from tacit.protocols.transfer import Design, Learner
+from tacit.privacy.noise.entropy import Entropy
 from tacit.tasks import TaskSet
+from tacit.transfer.learning import Design, Learner
 
 __all__ = ["PrivateLogisticRegression"]
 

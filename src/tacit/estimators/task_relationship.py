@@ -9,11 +9,11 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.baselines.structured import StructuredFit
-from tacit.baselines.task_relationship import choose_relationship_strength, fit_relationships
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.estimators._structured import alone
+from tacit.joint.structured import StructuredFit
+from tacit.joint.task_relationship import choose_relationship_strength, fit_relationships
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
 from tacit.protocols.task_relationship import RelationshipProtocol, Relationships

@@ -18,13 +18,13 @@ from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
 from tacit.estimators._row_private import RowPrivateClassifier
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.objective import ObjectivePerturbation
 from tacit.privacy.statement import Statement
-from tacit.protocols.package import SourcePackage
-from tacit.protocols.transfer import Budget, Design, Learner, combined_centre, trust
 from tacit.tasks import TaskSet
+from tacit.transfer.learning import Budget, Design, Learner, combined_centre, trust
+from tacit.transfer.package import SourcePackage
 
 __all__ = ["SourceRequest", "TransferClassifier", "TransferEstimator"]
 

@@ -38,8 +38,24 @@ if TYPE_CHECKING:
     )
     from tacit.privacy.ledger import Ledger, Reservation
     from tacit.privacy.mechanisms import MECHANISMS, Mechanism, Release, mechanism
+    from tacit.privacy.noise.entropy import (
+        Entropy,
+        KeyedEntropy,
+        SeededEntropy,
+        SystemEntropy,
+        entropy_from,
+    )
     from tacit.privacy.plan import Plan
-    from tacit.privacy.samplers import Entropy, SeededEntropy, SystemEntropy, entropy_from
+    from tacit.privacy.schedule import (
+        AtTask,
+        Call,
+        Curator,
+        Everyone,
+        FixedSize,
+        Poisson,
+        Round,
+        Schedule,
+    )
     from tacit.privacy.statement import Statement
     from tacit.privacy.unit import Adjacency, Norm, Unit
 
@@ -52,7 +68,8 @@ _HOME = {
     "ledger": "Ledger Reservation",
     "mechanisms": "MECHANISMS Mechanism Release mechanism",
     "plan": "Plan",
-    "samplers": "Entropy SeededEntropy SystemEntropy entropy_from",
+    "noise.entropy": "Entropy KeyedEntropy SeededEntropy SystemEntropy entropy_from",
+    "schedule": "AtTask Call Curator Everyone FixedSize Poisson Round Schedule",
     "statement": "Statement",
     "unit": "Adjacency Norm Unit",
 }
@@ -61,21 +78,30 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names.spl
 __all__ = [
     "MECHANISMS",
     "Adjacency",
+    "AtTask",
     "Billboard",
     "Bound",
+    "Call",
     "Cost",
+    "Curator",
     "Entropy",
+    "Everyone",
+    "FixedSize",
+    "KeyedEntropy",
     "Ledger",
     "Mechanism",
     "Norm",
     "Plan",
+    "Poisson",
     "Posting",
     "PrivacyFilter",
     "Release",
     "Reservation",
+    "Round",
     "RowClip",
     "RowGradientClip",
     "RowNormalise",
+    "Schedule",
     "SecondMoment",
     "SeededEntropy",
     "Statement",

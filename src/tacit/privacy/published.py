@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from tacit._check import positive, positive_integer
 from tacit.errors import InvalidInput, PrivacyWarning
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
-from tacit.privacy.samplers import perturb_gamma_vector, perturb_wishart
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.perturb import perturb_gamma_vector, perturb_wishart
 from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:

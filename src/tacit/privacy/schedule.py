@@ -23,7 +23,6 @@ from tacit.privacy.accounting.composition import Cost, compose
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
 from tacit.privacy.accounting.leaves import Event
 from tacit.privacy.bounds import Bound
-from tacit.privacy.entropy import Entropy, bernoulli, sample_without_replacement
 from tacit.privacy.mechanisms import (
     MECHANISMS,
     Exact,
@@ -31,6 +30,7 @@ from tacit.privacy.mechanisms import (
     Mechanism,
     PoissonGaussian,
 )
+from tacit.privacy.noise.entropy import Entropy, bernoulli, sample_without_replacement
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = ["AtTask", "Call", "Cohort", "Curator", "Everyone", "FixedSize", "Place", "Poisson"]

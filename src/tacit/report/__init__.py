@@ -51,8 +51,8 @@ def write_report(
     were fitted without protection on others' rows are left out. Other parties appear by name and
     by what was released about them; names count as public under replace-one.
     """
-    from tacit.report.facts import collect
     from tacit.report.page import page
+    from tacit.report.visible import collect
 
     facts = collect(
         model,

@@ -10,17 +10,17 @@ from importlib import resources
 from typing import Any
 
 from tacit._version import __version__
-from tacit.report.charts import mark_definitions
-from tacit.report.facts import Facts
-from tacit.report.learned import compared, learned_section, own_section
-from tacit.report.markup import Markup, join, number, plural, tag, tiny, whole
-from tacit.report.sections import (
+from tacit.report.guarantees import (
     audit_section,
     cost_section,
     map_section,
     privacy_section,
     shared_section,
 )
+from tacit.report.markup import Markup, join, number, plural, tag, tiny, whole
+from tacit.report.results import compared, learned_section, own_section
+from tacit.report.svg import mark_definitions
+from tacit.report.visible import Facts
 
 __all__ = ["page"]
 

@@ -17,8 +17,8 @@ from tacit.audit.attacks.bits import moved, rerun, with_task
 from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.runs import example_tasks, fitted, name_of
 from tacit.audit.canary import is_binary
-from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
 

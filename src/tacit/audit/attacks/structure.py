@@ -21,8 +21,8 @@ from tacit.audit.attacks.result import AttackResult
 from tacit.audit.attacks.runs import example_tasks, name_of, watched
 from tacit.audit.canary import canary_pairs
 from tacit.audit.estimator import fit_on
-from tacit.privacy.entropy import SeededEntropy
 from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit._check import positive_integer
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.laws import Semicircle, WishartDifference
 from tacit.privacy.mechanisms.release import Floats, Mechanism, log_odds, pure_event
 from tacit.privacy.mechanisms.vectors import AdditiveMechanism, check_positive, up
-from tacit.privacy.samplers import perturb_gaussian, perturb_wishart, symmetric
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.perturb import perturb_gaussian, perturb_wishart, symmetric
 from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:

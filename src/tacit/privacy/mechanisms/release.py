@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._types import Array
 from tacit.errors import InvalidInput, PrivacyLeak
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.laws import Coordinates, NoiseSpectrum
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tacit._check import fraction, one_of, positive_integer
 from tacit.errors import InvalidInput
-from tacit.privacy.entropy import Entropy, bernoulli, sample_without_replacement
 from tacit.privacy.mechanisms.vectors import Gaussian
+from tacit.privacy.noise.entropy import Entropy, bernoulli, sample_without_replacement
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from tacit._check import positive
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
 from tacit.privacy.mechanisms.release import Floats, Mechanism, log_odds, pure_event
-from tacit.privacy.samplers import perturb_gamma_vector, perturb_gaussian, perturb_laplace
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.perturb import perturb_gamma_vector, perturb_gaussian, perturb_laplace
 from tacit.privacy.unit import Adjacency, Norm
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Gaussian(AdditiveMechanism):
 
     Guarantee: 1/noise_multiplier-GDP, hence the event `GaussianDpEvent`, for any two values within
     S of each other in ℓ2. The release is the rounding of the ideal Gaussian mechanism
-    (`tacit.privacy.samplers`).
+    (`tacit.privacy.noise.perturb`).
     """
 
     sensitivity: float

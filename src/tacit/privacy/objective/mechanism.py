@@ -12,8 +12,8 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon, gaussian_mu
-from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.release import Release
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.objective.accuracy import Accuracy
 from tacit.privacy.objective.calibration import gamma_scale, gaussian_scales, smallest_strength
 from tacit.privacy.objective.minimiser import minimise

@@ -19,7 +19,7 @@ over b keeps that. If the ideal minimisers are (ε₀, δ₀)-DP, so is A (post-
 
     M(D) ≤ e^(ε'/2) A(D) ≤ e^(ε'/2) (e^ε₀ A(D') + δ₀) ≤ e^(ε₀+ε') M(D') + e^(ε'/2) δ₀.
 
-Rounding is post-processing (`tacit.privacy.samplers`). K models: densities multiply, ε' = Σ ε'_k.
+Rounding is post-processing (`tacit.privacy.noise.perturb`). K models: densities multiply, ε' = Σ ε'_k.
 
 *Noise beyond the cap.* ρ holds for ‖b‖ ≤ B only. Beyond it, and on a coin of probability 2⁻¹²⁸,
 what is released is V, of density ∝ exp(−‖V‖/v), rounded to the same grid: an event and a value
@@ -51,11 +51,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit._types import Array
-from tacit.privacy.entropy import Entropy
-from tacit.privacy.grid import grid_of
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.perturb import gamma_vector, gaussian, perturb_gamma_vector
+from tacit.privacy.noise.rounding import grid_of
 from tacit.privacy.objective.accuracy import Accuracy
 from tacit.privacy.objective.minimiser import minimise
-from tacit.privacy.samplers import gamma_vector, gaussian, perturb_gamma_vector
 
 __all__ = ["Output", "Problem"]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array, IntArray
-from tacit.cli._columns import check_sizes, numbers, text
-from tacit.cli._read import Table, is_missing
+from tacit.cli.table.columns import check_sizes, numbers, text
+from tacit.cli.table.read import Table, is_missing
 from tacit.errors import InvalidInput
 
 __all__ = [

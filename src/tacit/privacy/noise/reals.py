@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.privacy.entropy import Entropy
+from tacit.privacy.noise.entropy import Entropy
 
 __all__ = [
     "EXPONENTIAL_ERROR",

@@ -9,14 +9,14 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.privacy.statement import Statement
-from tacit.report.charts import Axis, bar
 from tacit.report.cost import Account
-from tacit.report.facts import Facts
-from tacit.report.learned import Section, weights_table
 from tacit.report.markup import Markup, join, number, percent, plural, shortened, tag, tiny, whole
-from tacit.report.plots import audit_plot, map_plot, spectrum_plot
-from tacit.report.shared import Spectrum, TaskMap
+from tacit.report.pictures import audit_plot, map_plot, spectrum_plot
+from tacit.report.releases import Spectrum, TaskMap
+from tacit.report.results import Section, weights_table
+from tacit.report.svg import Axis, bar
 from tacit.report.tables import Cell, details, facts_list, table
+from tacit.report.visible import Facts
 
 __all__ = ["audit_section", "cost_section", "map_section", "privacy_section", "shared_section"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray
-from tacit.cli._methods import estimator_class
-from tacit.cli._prepare import Prepared
+from tacit.cli.run.methods import estimator_class
+from tacit.cli.table.prepare import Prepared
 from tacit.tasks import TaskSet
 
 __all__ = ["Evaluation", "evaluate", "hold_out"]

@@ -11,7 +11,7 @@ from tacit.cli._output import current
 from tacit.cli.plan import sizes
 
 if TYPE_CHECKING:
-    from tacit.cli._fit_run import Request, Run
+    from tacit.cli.run.fitting import Request, Run
 
 __all__ = ["show", "show_rehearsal"]
 

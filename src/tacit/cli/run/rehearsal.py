@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.cli._prepare import Prepared
+from tacit.cli.table.prepare import Prepared
 from tacit.errors import LedgerError
 from tacit.privacy.ledger import Ledger
 

@@ -30,10 +30,10 @@ from typing import Any, Self
 import numpy as np
 
 from tacit import models
+from tacit._files import write_whole
 from tacit._types import Array
-from tacit.cli._intake import Intake
 from tacit.cli._output import current
-from tacit.cli._write import write_whole
+from tacit.cli.table.features import Intake
 from tacit.errors import InvalidInput, ModelFileError
 from tacit.privacy.ledger import Ledger
 

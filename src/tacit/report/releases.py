@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array
-from tacit.protocols.bordered_moment import BORDER
-from tacit.protocols.shrinkage import (
+from tacit.protocols._bordered_moment import BORDER
+from tacit.protocols._shrinkage import (
     Semicircle,
     WishartDifference,
     shrink_spectrum,

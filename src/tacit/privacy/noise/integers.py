@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tacit._check import positive
 from tacit.errors import InvalidInput
-from tacit.privacy.entropy import Entropy
-from tacit.privacy.lazy import (
+from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.reals import (
     EXPONENTIAL_ERROR,
     NORMAL_ERROR,
     LazyExponentials,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
-from tacit.cli._columns import labels, whole_numbers
-from tacit.cli._intake import Intake, refuse_empty_columns, refuse_text, task_means
 from tacit.cli._output import current
-from tacit.cli._read import Table, is_missing
-from tacit.cli._target import read_target
+from tacit.cli.table.columns import labels, whole_numbers
+from tacit.cli.table.features import Intake, refuse_empty_columns, refuse_text, task_means
+from tacit.cli.table.read import Table, is_missing
+from tacit.cli.table.target import read_target
 from tacit.errors import InvalidInput
 
 __all__ = ["Prepared", "drop_missing", "matching_task", "prepare"]

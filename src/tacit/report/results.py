@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacit._types import AnyArray, Array
-from tacit.report.charts import Axis, axis_lane, bar, dots, legend
 from tacit.report.evaluation import Evaluation
-from tacit.report.facts import Facts
 from tacit.report.markup import (
     Markup,
     aligned,
@@ -21,8 +19,10 @@ from tacit.report.markup import (
     tag,
     whole,
 )
-from tacit.report.plots import histogram
+from tacit.report.pictures import histogram
+from tacit.report.svg import Axis, axis_lane, bar, dots, legend
 from tacit.report.tables import Cell, table
+from tacit.report.visible import Facts
 
 __all__ = ["compared", "learned_section", "own_section", "weights_table"]
 

@@ -1,7 +1,7 @@
 """Noise that is safe in floating point: exact real noise, rounded to a public grid.
 
 Every ``perturb_…`` function returns ``value + Z`` rounded to the nearest point of a grid, where Z
-is an *ideal real* random variable (`tacit.privacy.lazy` says how a computer can sample one).
+is an *ideal real* random variable (`tacit.privacy.noise.reals` says how a computer can sample one).
 
 Guarantee: the result is a post-processing (the rounding) of the ideal mechanism on real numbers,
 whose input is the float ``value`` taken exactly. Hence its privacy is that of the ideal mechanism,
@@ -27,16 +27,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import InvalidInput
-from tacit.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
-from tacit.privacy.grid import Noise, add_noise, checked_scale, finite, grid_of
-from tacit.privacy.integers import discrete_gaussian, discrete_laplace
-from tacit.privacy.lazy import (
+from tacit.privacy.noise.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
+from tacit.privacy.noise.integers import discrete_gaussian, discrete_laplace
+from tacit.privacy.noise.reals import (
     EXPONENTIAL_ERROR,
     NORMAL_ERROR,
     LazyExponentials,
     LazyNormals,
     intervals,
 )
+from tacit.privacy.noise.rounding import Noise, add_noise, checked_scale, finite, grid_of
 
 __all__ = [
     "Entropy",

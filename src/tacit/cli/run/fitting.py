@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.cli._build import build, total_delta
-from tacit.cli._config import to_toml
-from tacit.cli._evaluate import Evaluation, evaluate, hold_out
-from tacit.cli._methods import parameters_of
 from tacit.cli._output import current
-from tacit.cli._prepare import Prepared
-from tacit.cli._rehearsal import ledger_copy, rehearse
-from tacit.cli._report_page import BILLBOARD, write_page
-from tacit.cli._run_folder import EVALUATION, LEDGER, RunFolder, table_csv, write_intake
+from tacit.cli.run.build import build, total_delta
+from tacit.cli.run.config import to_toml
+from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
+from tacit.cli.run.folder import EVALUATION, LEDGER, RunFolder, table_csv, write_intake
+from tacit.cli.run.methods import parameters_of
+from tacit.cli.run.rehearsal import ledger_copy, rehearse
+from tacit.cli.run.report_page import BILLBOARD, write_page
+from tacit.cli.table.prepare import Prepared
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.privacy.ledger import Ledger
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tacit._types import AnyArray, Array
-from tacit.report.charts import Axis, line, text
 from tacit.report.markup import Markup, number, tag
+from tacit.report.svg import Axis, line, text
 
 __all__ = ["audit_plot", "histogram", "map_plot", "spectrum_plot"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.cli._read import Table, is_missing
+from tacit.cli.table.read import Table, is_missing
 from tacit.errors import InvalidInput
 
 __all__ = ["labels", "numbers", "text", "whole_numbers"]

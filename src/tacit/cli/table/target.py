@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray
-from tacit.cli._columns import check_sizes, numbers, text, whole_numbers
 from tacit.cli._output import current
-from tacit.cli._read import Table, is_missing
+from tacit.cli.table.columns import check_sizes, numbers, text, whole_numbers
+from tacit.cli.table.read import Table, is_missing
 from tacit.errors import InvalidInput
 
 __all__ = ["KINDS", "given_classes", "known_classes", "read_target"]

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from tacit._types import Array
-from tacit.baselines.structured import (
+from tacit.joint.structured import (
     OnFeatures,
     Prepared,
     StructuredFit,

@@ -24,7 +24,7 @@ from tacit.privacy.billboard import Billboard
 from tacit.privacy.statement import Statement
 from tacit.report.cost import Account, Step, account_of, steps_of
 from tacit.report.evaluation import Evaluation, evaluate, own_index
-from tacit.report.shared import Public, Shared, read_shared
+from tacit.report.releases import Public, Shared, read_shared
 
 __all__ = ["AuditPoint", "Facts", "collect"]
 

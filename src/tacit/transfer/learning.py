@@ -23,7 +23,7 @@ from scipy.special import expit
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.privacy.bounds import RowClip, RowNormalise
-from tacit.privacy.entropy import Entropy, sample_without_replacement
+from tacit.privacy.noise.entropy import Entropy, sample_without_replacement
 from tacit.privacy.objective import ObjectivePerturbation, Problem, noise_norm
 
 __all__ = [

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._check import positive
 from tacit.errors import InvalidInput
-from tacit.privacy.lazy import intervals, nearest_integer, settle
+from tacit.privacy.noise.reals import intervals, nearest_integer, settle
 
 __all__ = ["Noise", "add_noise", "checked_scale", "finite", "grid_of"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit._types import Array
-from tacit.baselines.structured import (
+from tacit.joint.structured import (
     Prepared,
     StructuredFit,
     choose_strength,

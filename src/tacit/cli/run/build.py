@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.cli._methods import estimator_class, parameters_of
+from tacit.cli.run.methods import estimator_class, parameters_of
 from tacit.errors import InvalidInput
 
 __all__ = ["build", "total_delta"]

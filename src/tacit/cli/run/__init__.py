@@ -1,0 +1,1 @@
+"""Runs: building, fitting, evaluating, showing and keeping them."""

@@ -1,0 +1,1 @@
+"""Tables: reading, cleaning, features and target."""

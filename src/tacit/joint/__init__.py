@@ -1,0 +1,1 @@
+"""Joint solvers without privacy: what ε = ∞ uses, and the open baselines."""

@@ -1,0 +1,1 @@
+"""Noise: entropy, exact reals, rounding to a public grid, perturbation."""
