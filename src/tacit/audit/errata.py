@@ -6,23 +6,33 @@ with rows of norm at most 1. docs/errata.md has what the replay finds.
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array, IntArray
 from tacit.audit.neighbours import replace_row
-from tacit.audit.replay import ReplayResult, replay
+from tacit.audit.replay import ReplayResult, Staged, replay
 from tacit.errors import PrivacyWarning
-from tacit.privacy.bounds import RowGradientClip
+from tacit.privacy.bounds import Bound, RowGradientClip, RowMessages
 from tacit.privacy.mechanisms import GammaVector, Mechanism
 from tacit.privacy.published import AsynchronousPerIterationPublished
+from tacit.privacy.schedule import AtTask, Call, Round, Schedule
 from tacit.privacy.unit import Adjacency, Norm, Unit
+from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["Node", "PrintedNode", "SingleReleaseNode", "asynchronous_sensitivity", "node_data"]
+__all__ = [
+    "Node",
+    "PrintedNode",
+    "Server",
+    "SingleReleaseNode",
+    "asynchronous_sensitivity",
+    "node_data",
+]
 
 _ROW_NORM = 1.0  # C₁
 _DERIVATIVE = 1.0  # C₂ of the logistic loss
@@ -30,12 +40,20 @@ _DERIVATIVE = 1.0  # C₂ of the logistic loss
 
 @dataclass(frozen=True)
 class Node:
-    """What the node keeps: its rows, the server's p, its q, and what it heard last."""
+    """What the printed node keeps: its rows, its q, and how many answers it has stepped on."""
 
     tasks: TaskSet
+    q: Array
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Server:
+    """What everybody knows: the server's p, the shadow q̃ or what was said of q, and steps taken."""
+
     p: Array
     q: Array
-    heard: Array
+    steps: int = 0
 
 
 def _row_gradients(tasks: TaskSet, w: Array) -> Array:
@@ -50,8 +68,13 @@ def _server(p: Array, gradient: Array, step: float, strength: float) -> Array:
     return moved * max(0.0, 1.0 - step * strength / length) if length > 0 else moved
 
 
+def _released_by_node(name: str, n_features: int, n_steps: int, bound: Bound) -> Round:
+    shape = (n_features,)
+    return Round(name, bound, shape, turns=n_steps, unit=Unit.ROW, noise=AtTask())
+
+
 @dataclass(frozen=True)
-class PrintedNode:
+class PrintedNode(Protocol[Server, Node]):
     """Algorithm 1 as printed: two releases a step, q from the raw data of all steps.
 
     Even rounds are line 10, q^(k) + z₁ with the sensitivity of Lemma 1; odd rounds are line 13,
@@ -62,117 +85,125 @@ class PrintedNode:
 
     n_steps: int
     n_rows: int
+    n_features: int
     epsilon: float = 1.0
     step: float = 0.1
     strength: float = 1e-4
-    unit: Unit = field(default=Unit.ROW, init=False)
-    adjacency: Adjacency = field(default=Adjacency.REPLACE_ONE, init=False)
 
-    @property
-    def n_rounds(self) -> int:
-        """Two releases a step."""
-        return 2 * self.n_steps
+    def rounds(self) -> tuple[Round, ...]:
+        """Return two rounds a step, neither of them clipped: the paper argues from bounded rows."""
+        names = ("q", "gradient")
+        return tuple(
+            _released_by_node(f"{names[t % 2]} {t // 2 + 1}", self.n_features, 1, Bound(math.inf))
+            for t in range(2 * self.n_steps)
+        )
 
-    def start(self, tasks: TaskSet) -> Node:
-        """Take the first raw gradient step from q = 0 (the printed start leaks more)."""
-        zero = np.zeros(tasks.n_features)
-        return self._stepped(Node(tasks, zero, zero, zero))
-
-    def _stepped(self, state: Node) -> Node:
-        gradient = _row_gradients(state.tasks, state.p + state.q).mean(axis=0)
-        return replace(state, q=state.q - self.step * (gradient + self.strength * state.q))
-
-    def speak(self, state: Node, t: int) -> Array:
-        """Say q, or the gradient at what was said of q."""
-        if t % 2 == 0:
-            return state.q[None]
-        return _row_gradients(state.tasks, state.p + state.heard).mean(axis=0)[None]
-
-    def bound(self, messages: Array) -> Array:
-        """Nothing is clipped: rows are bounded, and the paper argues from that."""
-        return messages
-
-    def aggregate(self, messages: Array) -> Array:
-        """The node adds its noise itself."""
-        return messages
-
-    def mechanism(self, t: int) -> Mechanism:
-        """Return the printed noise of Lemma 1 (even rounds) or Lemma 2 (odd rounds)."""
+    def staged(self) -> Staged:
+        """Return the node with the printed noise of Lemmas 1 and 2, by turns."""
         with warnings.catch_warnings():
             # Built in order to be refuted: nobody's data are released.
             warnings.simplefilter("ignore", PrivacyWarning)
-            return AsynchronousPerIterationPublished(
-                self.epsilon,
-                _ROW_NORM,
-                _DERIVATIVE,
-                self.n_rows,
-                self.step if t % 2 == 0 else 1.0,
-            )
+            noise = [
+                AsynchronousPerIterationPublished(
+                    self.epsilon, _ROW_NORM, _DERIVATIVE, self.n_rows, step
+                )
+                for step in (self.step, 1.0)
+            ]
+        return Staged(self, Schedule(self.rounds(), tuple(noise * self.n_steps)))
 
-    def listen(self, state: Node, release: Array, t: int) -> Node:
-        """Note q + z₁; or let the server answer the gradient and step again."""
-        if t % 2 == 0:
-            return replace(state, heard=release[0])
-        p = _server(state.p, release[0], self.step, self.strength)
-        return self._stepped(replace(state, p=p))
+    def opening(self) -> Server:
+        """Return public zeros."""
+        return Server(np.zeros(self.n_features), np.zeros(self.n_features))
 
-    def finish(self, state: Node) -> Array:
+    def read(self, public: Server, release: AnyArray, call: Call, noise: Mechanism) -> Server:  # noqa: ARG002
+        """Note q + z₁; or let the server answer the gradient."""
+        if call.round % 2 == 0:
+            return replace(public, q=release[0])
+        p = _server(public.p, release[0], self.step, self.strength)
+        return Server(p, public.q, public.steps + 1)
+
+    def start(self, rows: TaskSet, positions: IntArray) -> Node:  # noqa: ARG002
+        """Take the first raw gradient step from q = 0 (the printed start leaks more)."""
+        return self._stepped(Node(rows, np.zeros(rows.n_features)), np.zeros(rows.n_features))
+
+    def _stepped(self, home: Node, p: Array) -> Node:
+        gradient = _row_gradients(home.tasks, p + home.q).mean(axis=0)
+        return replace(home, q=home.q - self.step * (gradient + self.strength * home.q))
+
+    def speak(
+        self,
+        home: Node,
+        public: Server,
+        call: Call,
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[Node, Array]:
+        """Say q, or the gradient at what was said of q."""
+        if public.steps > home.steps:
+            home = replace(self._stepped(home, public.p), steps=public.steps)
+        if call.round % 2 == 0:
+            return home, home.q[None]
+        return home, _row_gradients(home.tasks, public.p + public.q).mean(axis=0)[None]
+
+    def finish(self, home: Node, public: Server) -> Array:
         """Return w = p + q."""
-        return (state.p + state.q)[None]
+        return (public.p + home.q)[None]
 
 
 @dataclass(frozen=True)
-class SingleReleaseNode:
-    """The sound form: the noised mean of clipped row gradients is all that is made of the data.
+class SingleReleaseNode(Protocol[Server, TaskSet]):
+    """The sound form: the noised sum of clipped row gradients is all that is made of the data.
 
-    Guarantee: each release is ε-DP for one row under replace-one with public n (sensitivity
-    2C/n); the shadow q̃ and p are functions of past releases, so adaptive composition applies.
+    Guarantee: each release is ε-DP for one row under replace-one (sensitivity 2C, divided by the
+    public n after the noise); the shadow q̃ and p are functions of past releases, so adaptive
+    composition applies.
     """
 
     n_steps: int
     n_rows: int
+    n_features: int
     epsilon: float = 1.0
     step: float = 0.1
     strength: float = 1e-4
-    unit: Unit = field(default=Unit.ROW, init=False)
-    adjacency: Adjacency = field(default=Adjacency.REPLACE_ONE, init=False)
 
-    @property
-    def n_rounds(self) -> int:
-        """One release a step."""
-        return self.n_steps
+    def rounds(self) -> tuple[Round, ...]:
+        """Return one release a step."""
+        bound = RowGradientClip(_ROW_NORM)
+        return (_released_by_node("gradient", self.n_features, self.n_steps, bound),)
 
-    def start(self, tasks: TaskSet) -> Node:
-        """Start from public zeros."""
-        zero = np.zeros(tasks.n_features)
-        return Node(tasks, zero, zero, zero)
-
-    def speak(self, state: Node, t: int) -> Array:  # noqa: ARG002
-        """Say the mean of clipped row gradients at p + q̃."""
-        gradients = _row_gradients(state.tasks, state.p + state.q)
-        return RowGradientClip(_ROW_NORM)(gradients).sum(axis=0)[None] / self.n_rows
-
-    def bound(self, messages: Array) -> Array:
-        """Rows were clipped one by one; there is nothing left to bound."""
-        return messages
-
-    def aggregate(self, messages: Array) -> Array:
-        """The node adds its noise itself."""
-        return messages
-
-    def mechanism(self, t: int) -> Mechanism:  # noqa: ARG002
-        """Return gamma-vector noise for the sensitivity 2C/n."""
+    def staged(self) -> Staged:
+        """Return the node with gamma-vector noise for the sensitivity 2C."""
         reach = RowGradientClip(_ROW_NORM).sensitivity(Norm.L2, Adjacency.REPLACE_ONE)
-        return GammaVector(reach / self.n_rows, self.epsilon)
+        return Staged(
+            self, Schedule(self.rounds(), (GammaVector(reach, self.epsilon, local=True),))
+        )
 
-    def listen(self, state: Node, release: Array, t: int) -> Node:  # noqa: ARG002
+    def opening(self) -> Server:
+        """Return public zeros."""
+        return Server(np.zeros(self.n_features), np.zeros(self.n_features))
+
+    def read(self, public: Server, release: AnyArray, call: Call, noise: Mechanism) -> Server:  # noqa: ARG002
         """Move the shadow q̃ and p by the release alone."""
-        q = state.q - self.step * (release[0] + self.strength * state.q)
-        return replace(state, p=_server(state.p, release[0], self.step, self.strength), q=q)
+        gradient = release[0] / self.n_rows
+        q = public.q - self.step * (gradient + self.strength * public.q)
+        return Server(_server(public.p, gradient, self.step, self.strength), q, public.steps + 1)
 
-    def finish(self, state: Node) -> Array:
+    def start(self, rows: TaskSet, positions: IntArray) -> TaskSet:  # noqa: ARG002
+        """Keep the rows, and nothing else."""
+        return rows
+
+    def speak(
+        self,
+        home: TaskSet,
+        public: Server,
+        call: Call,  # noqa: ARG002
+        joined: AnyArray | None,  # noqa: ARG002
+    ) -> tuple[TaskSet, RowMessages]:
+        """Let the rows say their gradients at p + q̃."""
+        return home, RowMessages(_row_gradients(home, public.p + public.q), home.offsets)
+
+    def finish(self, home: TaskSet, public: Server) -> Array:  # noqa: ARG002
         """Return p + q̃."""
-        return (state.p + state.q)[None]
+        return (public.p + public.q)[None]
 
 
 def node_data(n_rows: int = 60, n_features: int = 10, random_state: int = 0) -> TaskSet:
@@ -196,4 +227,5 @@ def asynchronous_sensitivity(
     tasks = node_data(n_rows, random_state=seed)
     neighbour = replace_row(tasks, 0, tasks.X[0], 1.0 - float(np.asarray(tasks.y)[0]))
     kind = SingleReleaseNode if sound else PrintedNode
-    return replay(lambda _: kind(n_steps, n_rows, epsilon), tasks, neighbour, random_state=seed)
+    staged = kind(n_steps, n_rows, tasks.n_features, epsilon).staged()
+    return replay(lambda _: staged, tasks, neighbour, random_state=seed)

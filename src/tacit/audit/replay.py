@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit._types import Array
 from tacit.audit.neighbours import changed_task, climb
 from tacit.errors import InvalidInput, PrivacyLeak
+from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.noise.entropy import SeededEntropy
-from tacit.privacy.published import AsynchronousPerIterationPublished, WishartPublished
+from tacit.privacy.noise.entropy import Entropy, SeededEntropy
+from tacit.privacy.schedule import Call, Schedule, in_turn
 from tacit.privacy.unit import Adjacency, Norm, Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
 __all__ = [
-    "ProtocolFactory",
     "ReplayResult",
+    "Staged",
+    "StagedFrom",
     "change_in",
     "declared_sensitivity",
     "replay",
@@ -34,17 +36,18 @@ __all__ = [
     "search",
 ]
 
-ProtocolFactory = Callable[[TaskSet], Protocol[Any]]
 
-# Sums in floating point move by rounding; the sensitivity declared is of real numbers.
+class Staged(NamedTuple):
+    """A protocol with the schedule that it is run under."""
+
+    protocol: Protocol[Any, Any]
+    schedule: Schedule
+
+
+StagedFrom = Callable[[TaskSet], Staged]
+
+# Sums are exact, but norms of their difference are not.
 _ROUNDING = 1e-9
-
-_SENSITIVITY_FIELDS = (
-    ("sensitivity_l1", Norm.L1),
-    ("sensitivity_l2", Norm.L2),
-    ("sensitivity_trace", Norm.TRACE),
-    ("sensitivity", Norm.L2),
-)
 
 
 @dataclass(frozen=True)
@@ -102,16 +105,11 @@ class ReplayResult:
 
 def declared_sensitivity(mechanism: Mechanism) -> tuple[Norm, float]:
     """Return the norm and the sensitivity a mechanism was built for."""
-    for name, norm in _SENSITIVITY_FIELDS:
-        if hasattr(mechanism, name):
-            return norm, float(getattr(mechanism, name))
-    if isinstance(mechanism, AsynchronousPerIterationPublished):
-        return Norm.L2, mechanism.scale * mechanism.epsilon
-    if isinstance(mechanism, WishartPublished):
-        return Norm.TRACE, mechanism.radius**2
-    raise InvalidInput(
-        f"mechanism={mechanism!r}: declares no sensitivity; replay a run that adds noise"
-    )
+    if np.isinf(mechanism.reach):
+        raise InvalidInput(
+            f"mechanism={mechanism!r}: declares no sensitivity; replay a run that adds noise"
+        )
+    return mechanism.norm, mechanism.reach
 
 
 def change_in(norm: Norm, difference: Array) -> float:
@@ -124,19 +122,15 @@ def change_in(norm: Norm, difference: Array) -> float:
 
 
 def replay(
-    protocol_factory: ProtocolFactory,
-    tasks: TaskSet,
-    neighbour: TaskSet,
-    *,
-    random_state: int = 0,
+    staged_from: StagedFrom, tasks: TaskSet, neighbour: TaskSet, *, random_state: int = 0
 ) -> ReplayResult:
     """Run a protocol on ``tasks``, replay its releases on ``neighbour``, and compare.
 
     Parameters
     ----------
-    protocol_factory
-        Builds the protocol from a task set; it is called once for each of the two, so that
-        anything calibrated from private data shows. ``lambda tasks: protocol`` for a fixed one.
+    staged_from
+        Builds protocol and schedule from a task set; it is called once for each of the two, so
+        that anything calibrated from private data shows. ``lambda tasks: staged`` for a fixed one.
     tasks, neighbour
         Two task sets with the same task names that differ in one task's data (for a protocol
         whose unit is the row: in one row). Under add-or-remove and zero-out adjacency the changed
@@ -151,45 +145,82 @@ def replay(
         depend on the data, messages or models of *other* tasks that changed although every task
         heard the same releases.
     """
-    protocols = (protocol_factory(tasks), protocol_factory(neighbour))
-    return _compared(protocols, (tasks, neighbour), random_state)
+    return _compared((staged_from(tasks), staged_from(neighbour)), (tasks, neighbour), random_state)
+
+
+class _Run:
+    """One side of a comparison: homes and what they have heard."""
+
+    def __init__(self, staged: Staged, tasks: TaskSet) -> None:
+        self.protocol, self.schedule = staged
+        self._home = self.protocol.start(tasks, np.arange(tasks.n_tasks))
+        self._public = self.protocol.opening()
+
+    def said(self, call: Call) -> Array:
+        """Return the bounded messages (tasks' sums, where rows speak), task on axis 0."""
+        self._home, messages = self.protocol.speak(self._home, self._public, call, None)
+        bound = self.schedule.rounds[call.round].bound
+        if isinstance(messages, RowMessages):
+            return bound.by_task(messages)
+        return bound(messages)
+
+    def aggregate(self, said: Array, call: Call) -> Array:
+        """Return what the mechanism of a call would be given."""
+        round = self.schedule.rounds[call.round]
+        if round.at_task:
+            return said
+        return said.sum(axis=0) if round.unit is Unit.ROW else round.bound.aggregate(said)
+
+    def released(self, value: Array, call: Call, entropy: Entropy) -> Array:
+        """Return the release of a value."""
+        return np.asarray(self.schedule.mechanisms[call.round].release(value, entropy).value)
+
+    def hear(self, release: Array, call: Call) -> None:
+        """Take a release in, at home or in public."""
+        round, mechanism = self.schedule.rounds[call.round], self.schedule.mechanisms[call.round]
+        if round.at_task:
+            self._home = self.protocol.keep(self._home, release, call)
+        if round.posted:
+            self._public = self.protocol.read(self._public, release, call, mechanism)
+
+    def models(self) -> Array:
+        """Return the personal models."""
+        return self.protocol.finish(self._home, self._public)
 
 
 def _compared(
-    protocols: tuple[Protocol[Any], Protocol[Any]],
-    data: tuple[TaskSet, TaskSet],
-    random_state: int,
+    staged: tuple[Staged, Staged], data: tuple[TaskSet, TaskSet], random_state: int
 ) -> ReplayResult:
     """Run the first protocol with fresh noise, the second with the first one's releases."""
-    tasks, neighbour = data
-    at = changed_task(tasks, neighbour, row=protocols[0].unit is Unit.ROW)
-    if protocols[0].n_rounds != protocols[1].n_rounds:
+    schedule, other = staged[0].schedule, staged[1].schedule
+    at = changed_task(*data, row=Unit.TASK not in schedule.units)
+    if len(in_turn(schedule.rounds)) != len(in_turn(other.rounds)):
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
-    record = _Record(at)
-    entropy = SeededEntropy(random_state)
-    states = [run.start(own) for run, own in zip(protocols, data, strict=True)]
-    for t in range(protocols[0].n_rounds):
-        spoken = [run.speak(state, t) for run, state in zip(protocols, states, strict=True)]
-        record.compare_others(f"round {t + 1}: message", *spoken)
-        bounded = [run.bound(said) for run, said in zip(protocols, spoken, strict=True)]
-        if protocols[0].adjacency is not Adjacency.REPLACE_ONE:
-            bounded[1] = _silenced(bounded[1], at)
-        record.compare_others(f"round {t + 1}: bounded message", *bounded)
-        sums = [run.aggregate(said) for run, said in zip(protocols, bounded, strict=True)]
-        mechanisms = [run.mechanism(t) for run in protocols]
-        record.add_round(t, sums, mechanisms)
-        release = mechanisms[0].release(sums[0], entropy).value
-        states = [
-            run.listen(state, release, t) for run, state in zip(protocols, states, strict=True)
-        ]
-    record.compare_others(
-        "model", *[run.finish(state) for run, state in zip(protocols, states, strict=True)]
-    )
+    record, entropy = _Record(at), SeededEntropy(random_state)
+    runs = [_Run(one, own) for one, own in zip(staged, data, strict=True)]
+    for call in in_turn(schedule.rounds):
+        said = [run.said(call) for run in runs]
+        if schedule.adjacency is not Adjacency.REPLACE_ONE:
+            said[1] = _silenced(said[1], at)
+        record.compare_others(f"release {call.number + 1}: message", *said)
+        sums = [run.aggregate(one, call) for run, one in zip(runs, said, strict=True)]
+        mechanisms = [one.mechanisms[call.round] for one in (schedule, other)]
+        if not _fixed_by(schedule, call):
+            record.add_round(call.number, sums, mechanisms)
+        release = runs[0].released(sums[0], call, entropy)
+        for run in runs:
+            run.hear(release, call)
+    record.compare_others("model", *[run.models() for run in runs])
     return record.result()
 
 
+def _fixed_by(schedule: Schedule, call: Call) -> bool:
+    """Whether a change of the unit cannot be replayed: rows of a changed *task* are not one row."""
+    return schedule.rounds[call.round].unit is Unit.ROW and Unit.TASK in schedule.units
+
+
 def search(
-    protocol_factory: ProtocolFactory,
+    staged_from: StagedFrom,
     tasks: TaskSet,
     *,
     task: int = 0,
@@ -203,18 +234,17 @@ def search(
     """
 
     def result(first: TaskSet, second: TaskSet) -> ReplayResult:
-        return replay(protocol_factory, first, second, random_state=random_state)
+        return replay(staged_from, first, second, random_state=random_state)
 
     def objective(first: TaskSet, second: TaskSet) -> float:
         found = result(first, second)
         return float("inf") if found.leaks else found.worst
 
-    row = protocol_factory(tasks).unit is Unit.ROW
     pair = climb(
         objective,
         tasks,
         task=task,
-        row=row,
+        row=Unit.TASK not in staged_from(tasks).schedule.units,
         binary=binary,
         n_steps=n_steps,
         random_state=random_state,
@@ -227,16 +257,17 @@ def replay_estimator(
 ) -> ReplayResult:
     """Replay every protocol that an estimator runs when it is fitted on ``tasks``.
 
-    The estimator is fitted on both data sets to see which protocols it builds from each, so that a
-    calibration, clip or number of rounds taken from private data shows as a leak.
+    The estimator is fitted on both data sets to see which protocols and schedules it builds from
+    each, so that a calibration, clip or number of rounds taken from private data shows as a leak.
     """
-    runs = [_protocols_of(estimator, data, random_state) for data in (tasks, neighbour)]
+    runs = [_staged_of(estimator, data, random_state) for data in (tasks, neighbour)]
     if not runs[0] or len(runs[0]) != len(runs[1]):
         raise InvalidInput(
             f"estimator={estimator!r}: ran {len(runs[0])} and {len(runs[1])} protocols; "
             "replay needs an estimator that runs the same, at least one, on any data"
         )
-    found = [_compared((p, q), (a, b), random_state) for (p, a), (q, b) in zip(*runs, strict=True)]
+    pairs = zip(*runs, strict=True)
+    found = [_compared(pair, (tasks, neighbour), random_state) for pair in pairs]
     return ReplayResult(
         sum((one.changes for one in found), ()),
         sum((one.declared for one in found), ()),
@@ -245,24 +276,23 @@ def replay_estimator(
     )
 
 
-def _protocols_of(
-    estimator: Any, tasks: TaskSet, random_state: int
-) -> list[tuple[Protocol[Any], TaskSet]]:
-    """Return the protocols a fit runs, each with the task set it is run on."""
+def _staged_of(estimator: Any, tasks: TaskSet, random_state: int) -> list[Staged]:
+    """Return what a fit stages."""
     from tacit.audit.estimator import fit_on
 
-    recorded: list[tuple[Protocol[Any], TaskSet]] = []
+    recorded: list[Staged] = []
 
     def watch(model: Any) -> None:
-        run = getattr(model, "_run", None)
-        if run is None:
+        schedule = getattr(model, "_schedule", None)
+        if schedule is None:
             return
 
-        def watched(protocol: Protocol[Any], data: TaskSet, **options: Any) -> Any:
-            recorded.append((protocol, data))
-            return run(protocol, data, **options)
+        def watched(protocol: Protocol[Any, Any], *arguments: Any) -> Schedule:
+            made: Schedule = schedule(protocol, *arguments)
+            recorded.append(Staged(protocol, made))
+            return made
 
-        model._run = watched
+        model._schedule = watched
 
     fit_on(estimator, tasks, random_state, prepare=watch)
     return recorded

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import PrivacyLeak
+from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.schedule import Call, Round
@@ -87,7 +89,9 @@ class Batches:
             home = self._home(first, rows)
             for part in _chunks(asked, rows.n_tasks, round):
                 home, messages = self._protocol.speak(home, public, call, part)
-                rows_speak = round.unit is Unit.ROW
+                rows_speak = isinstance(messages, RowMessages)
+                if rows_speak != (round.unit is Unit.ROW):
+                    raise PrivacyLeak(f"round {round.name!r}: only a round of rows may say rows")
                 bounded = round.bound.by_task(messages) if rows_speak else round.bound(messages)
                 if round.at_task:
                     places = first + (

@@ -213,8 +213,10 @@ class StructuredEstimator(PrivateEstimator):
             delta=self._delta(sizes.n_tasks),
             mechanism=self.mechanism,
         )
-        budget = {"epsilon": float(self.epsilon_rows), "delta": self._rows_delta(sizes)}
-        return Schedule.calibrate([first], **budget).joined(tasks)
+        rows = Schedule.calibrate(
+            [first], epsilon=float(self.epsilon_rows), delta=self._rows_delta(sizes)
+        )
+        return rows.joined(tasks)
 
     def _rows_delta(self, sizes: Sizes) -> float:
         if sizes.n_rows is None:

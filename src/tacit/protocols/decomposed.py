@@ -170,7 +170,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
         return sum(weight[:, None] * W for weight, W in zip(weights, candidates, strict=True))
 
     def _candidates(self, tasks: TaskSet, shape: Shape) -> Iterator[Array]:
-        """Yield models (m, d + 1) to be weighed: on its own, with q = 0, then p + q by strengths."""
+        """Yield models (m, d + 1) to weigh: on its own, with q = 0, then p + q by strengths."""
         for known in (None, shape):
             priors = [candidate_priors(known)]
             yield fitted((tasks,), self.loss, priors, intercept=self.fit_intercept)[:, 0]

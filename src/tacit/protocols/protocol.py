@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from tacit._types import AnyArray, Array, IntArray
+from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.tasks import TaskSet
@@ -52,8 +53,12 @@ class Protocol(ABC, Generic[Public, Home]):
     @abstractmethod
     def speak(
         self, home: Home, public: Public, call: Call, joined: AnyArray | None
-    ) -> tuple[Home, Array]:
-        """Return the messages of the tasks that ``joined`` (None: all), not yet bounded."""
+    ) -> tuple[Home, Array | RowMessages]:
+        """Return the messages of the tasks that ``joined`` (None: all), not yet bounded.
+
+        Where the row is the unit, return what every row says; the engine bounds each and adds
+        those of a task up.
+        """
 
     @abstractmethod
     def finish(self, home: Home, public: Public) -> Array:

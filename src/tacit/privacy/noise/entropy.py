@@ -93,7 +93,7 @@ class SeededEntropy(Entropy):
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InvalidInput(f"seed={seed!r}: must be a whole number of at least 0")
-        self._seed = int(seed)
+        self._seed: int = int(seed)
         self._generator: np.random.PCG64 = np.random.PCG64(self._seed)
 
     def words(self, count: int) -> Words:

@@ -19,7 +19,8 @@ over b keeps that. If the ideal minimisers are (ε₀, δ₀)-DP, so is A (post-
 
     M(D) ≤ e^(ε'/2) A(D) ≤ e^(ε'/2) (e^ε₀ A(D') + δ₀) ≤ e^(ε₀+ε') M(D') + e^(ε'/2) δ₀.
 
-Rounding is post-processing (`tacit.privacy.noise.perturb`). K models: densities multiply, ε' = Σ ε'_k.
+Rounding is post-processing (`tacit.privacy.noise.perturb`). K models: densities multiply, and
+ε' = Σ ε'_k.
 
 *Noise beyond the cap.* ρ holds for ‖b‖ ≤ B only. Beyond it, and on a coin of probability 2⁻¹²⁸,
 what is released is V, of density ∝ exp(−‖V‖/v), rounded to the same grid: an event and a value
