@@ -89,19 +89,16 @@ class Batches:
             home = self._home(first, rows)
             for part in _chunks(asked, rows.n_tasks, round):
                 home, messages = self._protocol.speak(home, public, call, part)
-                rows_speak = isinstance(messages, RowMessages)
-                if rows_speak != (round.unit is Unit.ROW):
-                    raise PrivacyLeak(f"round {round.name!r}: only a round of rows may say rows")
-                bounded = round.bound.by_task(messages) if rows_speak else round.bound(messages)
+                bounded = _bounded(messages, round)
                 if round.at_task:
-                    places = first + (
-                        np.arange(rows.n_tasks) if part is None else np.nonzero(part)[0]
-                    )
-                    bounded = self._noised(bounded, mechanism, call, places)
+                    members = np.arange(rows.n_tasks) if part is None else np.flatnonzero(part)
+                    bounded = self._noised(bounded, mechanism, call, first + members)
                     home = self._protocol.keep(home, bounded, call)
                     yield bounded
+                elif round.unit is Unit.ROW:
+                    yield bounded.sum(axis=0)  # sums of rows on one public step: exact again
                 else:
-                    yield bounded.sum(axis=0) if rows_speak else round.bound.aggregate(bounded)
+                    yield round.bound.aggregate(bounded)
             self._keep(first, home)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
@@ -124,6 +121,17 @@ class Batches:
             models = self._protocol.finish(self._home(first, rows), public)
             finite = np.isfinite(models).reshape(len(models), -1).all(axis=1)
             yield np.where(finite.reshape(-1, *(1,) * (models.ndim - 1)), models, 0.0)
+
+
+def _bounded(messages: Array | RowMessages, round: Round) -> Array:
+    """Return what tasks may hand out: bounded messages, or their sums over bounded rows."""
+    if isinstance(messages, RowMessages) and round.unit is Unit.ROW:
+        return round.bound.by_task(messages)
+    if isinstance(messages, RowMessages) or round.unit is Unit.ROW:
+        raise PrivacyLeak(
+            f"round {round.name!r}: rows must speak where, and only where, the unit is"
+        )
+    return round.bound(messages)
 
 
 def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyArray | None:

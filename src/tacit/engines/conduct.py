@@ -111,10 +111,13 @@ def _conducted(
     calls = in_turn(schedule.rounds) if order is None else order
     total = sum(round.turns for round in schedule.rounds)
     for made, call in enumerate(calls):
+        round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         if made < done:
             _same(call, Call.from_json(billboard[made].call))
+            if not round.posted:  # homes say it again, to themselves, with the noise of their key
+                for _ in parties.ask(call, public, round, mechanism, None):
+                    pass
             continue
-        round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         source = entropy.child("call", call.number)
         release = _released(call, public, round, mechanism, parties, source)
         posting = billboard.post(

@@ -217,7 +217,7 @@ class PrivateEstimator(MultiTaskEstimator):
         )
 
     def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
-        """Set the schedule's whole budget aside, on every line, or raise before data are touched."""
+        """Set the schedule's whole budget aside, or raise before any data are touched."""
         delta, rows = self._delta(sizes.n_tasks), schedule.events(Unit.ROW)
         total = self._total(sizes)
         return open_ledger(self.ledger, *total).reserve(

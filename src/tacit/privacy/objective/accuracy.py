@@ -14,8 +14,8 @@ r = ‖w* − c‖, (α/2)r² ≤ nλ + Br, hence r ≤ W = 2B/α + √(2nλ/α)
 to first order, whatever the rows and labels are: a score errs by at most du·R‖w‖ (any order of
 summation) and the logistic function is ¼-Lipschitz (it errs itself by at most 4 units in the last
 place: assumed, as in `tacit.privacy.noise.reals`); products and sums of n residuals, in blocks of
-1024 rows, pass at most m = 1024 + ⌈n/1024⌉ + 1 roundings; the rest is a handful. One step w − G/L, put
-back into the ball of radius W around c where it leaves it, errs, times L, by at most
+1024 rows, pass at most m = 1024 + ⌈n/1024⌉ + 1 roundings; the rest is a handful. One step w − G/L,
+put back into the ball of radius W around c where it leaves it, errs, times L, by at most
 u·[nR + B + αT + 6L(‖c‖ + T)] more. `rounding`, γ, is twice the sum of both; underflow and terms of
 second order are far below the factor of two.
 
