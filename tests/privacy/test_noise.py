@@ -13,7 +13,7 @@ import pytest
 
 import tacit.privacy
 from tacit.errors import InvalidInput
-from tacit.privacy.noise import integers, samplers
+from tacit.privacy.noise import integers, perturb as samplers
 from tacit.privacy.noise.entropy import (
     Entropy,
     SeededEntropy,
