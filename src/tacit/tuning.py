@@ -135,8 +135,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     of runs is logarithmic and independent of the data, only the run with the best noisy score is
     published, and Papernot & Steinke (2022), Theorem 2 with η = 0, bounds the Rényi divergence of
     that. Runs that are not published never leave the process. A run whose releases cost more than
-    planned raises `PrivacyLeak`. Row noise (``epsilon_rows``) is refused: each repetition would draw
-    it anew, and the scores use the rows as they are.
+    planned raises `PrivacyLeak`. Row noise (``epsilon_rows``) is refused: each repetition would
+    draw it anew, and the scores use the rows as they are.
     """
 
     def __init__(

@@ -59,8 +59,9 @@ def truth(published, delta):
 class Attack:
     """One file, what was published from it, and who promised what about it."""
 
-    def __init__(self, path, chance, rule):
-        self.path, self.chance, self.rule = path, chance, rule
+    def __init__(self, path, seed, rule):
+        self.path, self.chance, self.rule = path, np.random.default_rng(seed), rule
+        self.habit = np.roll([0.7, 0.15, 0.15], seed)  # the adjacency that most runs state
         self.total = (1.5, 0.0 if rule == "pure" else 1e-5)
         Ledger(path, *self.total, rule="auto" if rule == "pure" else rule).close()
         self.published = []  # (data, unit, adjacency, event)
@@ -89,7 +90,7 @@ class Attack:
     def run(self):
         line = {
             "unit": str(self.chance.choice(["task", "row"])),
-            "adjacency": ADJACENCIES[int(self.chance.choice(3, p=[0.7, 0.15, 0.15]))],
+            "adjacency": ADJACENCIES[int(self.chance.choice(3, p=self.habit))],
             "data": NAMES[int(self.chance.integers(3))],
         }
         events = self.events()
@@ -148,15 +149,15 @@ class Attack:
 
 
 @pytest.mark.parametrize("rule", ["auto", "basic", "gdp", "rdp", "pure"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_sequence_of_calls_brings_the_ledger_below_the_truth(tmp_path, rule, seed):
-    attack = Attack(tmp_path / "ledger.db", np.random.default_rng(seed), rule)
+    attack = Attack(tmp_path / "ledger.db", seed, rule)
     for turn in range(24):
         attack.play()
         if turn % 8 == 7:
             attack.check()
     assert attack.refused > 0
-    assert attack.accepted > 2
+    assert attack.accepted > 1
     assert attack.published
 
 

@@ -25,7 +25,7 @@ def spend(event, count):
 
 
 def old_ledger(path, runs, *, epsilon=1.0, delta=1e-5):
-    """Write a file as format 1 did; a run is (data, unit, adjacency, rule, event, count, closed)."""
+    """Write format 1; a run is (data, unit, adjacency, rule, event, count, closed)."""
     chain, lines = Chain(path, {"epsilon": epsilon, "delta": delta, "rule": "auto"}), {}
     for *line, event, count, closed in runs:
         body = dict(zip(("data", "unit", "adjacency", "rule"), line, strict=True))

@@ -13,7 +13,7 @@ from tacit.privacy.accounting.leaves import Event, event_to_json, leaves
 from tacit.privacy.unit import Adjacency, Unit
 
 if TYPE_CHECKING:
-    from tacit.privacy.ledger import Ledger
+    from tacit.privacy._runs import Runs
 
 __all__ = ["Reservation"]
 
@@ -38,7 +38,7 @@ class Reservation:
         What was reserved and not charged yet.
     """
 
-    ledger: Ledger
+    runs: Runs = field(repr=False)
     number: int
     run: str
     data: str
@@ -81,7 +81,7 @@ class Reservation:
                     asked=float(count),
                     left=float(left.get(text, 0)),
                 )
-        self.ledger._charge(self, self.lines[unit], asked)
+        self.runs.charge(self, self.lines[unit], asked)
         for text, count in asked.items():
             left[text] -= count
 
@@ -91,7 +91,7 @@ class Reservation:
         A holder whose run was taken over settles nothing: the run is not his to end.
         """
         if not self.closed:
-            self.ledger._close(self)
+            self.runs.close(self)
             self.closed = True
 
     def __enter__(self) -> Self:

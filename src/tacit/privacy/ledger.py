@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tacit import _check
 from tacit.errors import InvalidInput, LedgerError
 from tacit.privacy._book import UNNAMED, Book
-from tacit.privacy._budget import Budget, spend_from_json, spend_to_json
-from tacit.privacy._chain import Chain, Entry, finite_or_text
+from tacit.privacy._budget import Budget
+from tacit.privacy._chain import Chain, finite_or_text
 from tacit.privacy._forward import bring_forward
-from tacit.privacy._pricing import Part, Request, check_data, cost_for_rows, priced
+from tacit.privacy._pricing import Part, Request, check_data, priced
 from tacit.privacy._reservation import Reservation
+from tacit.privacy._runs import Runs
 from tacit.privacy.accounting.composition import Cost, check_sampling
-from tacit.privacy.accounting.filters import RULES, Spend, remaining, total_cost
+from tacit.privacy.accounting.filters import RULES, remaining, total_cost
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
-from tacit.privacy.accounting.leaves import (
-    Event,
-    Leaves,
-    event_from_json,
-    event_to_json,
-    leaves,
-)
+from tacit.privacy.accounting.leaves import Event, leaves
 from tacit.privacy.unit import Adjacency, Unit
 
 __all__ = ["Ledger", "Line", "Reservation"]
@@ -52,14 +45,6 @@ class Line:
     n_reservations: int
     n_charges: int
     n_row_runs: int = 0
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _counts(parts: Leaves) -> dict[str, int]:
-    return {event_to_json(event): count for event, count in parts}
 
 
 class Ledger:
@@ -128,6 +113,7 @@ class Ledger:
         body = opened[0].body
         self.epsilon, self.delta = float(body["epsilon"]), float(body["delta"])
         self.rule, self._budget = str(body["rule"]), Budget(self.epsilon, self.delta)
+        self._runs = Runs(self._chain, self._budget)
         asked = (
             self.epsilon if epsilon is None else epsilon,
             self.delta if delta is None else delta,
@@ -260,43 +246,13 @@ class Ledger:
             delta=None if delta is None else check_delta(delta),
             rows_delta=None if rows_delta is None else check_delta(rows_delta),
         )
-        check_sampling(asked.parts, adjacency, "participants")
+        check_sampling(asked.parts + (asked.rows or ()), adjacency, "participants")
         # Priced once outside: a slow accountant fills its cache before the file is held.
         self._priced(asked, self._book())
         with self._chain.writing():
             book = self._book()
-            rule, priced = self._priced(asked, book)
-            run, holder = secrets.token_hex(16), secrets.token_hex(16)
-            number, lines = 0, {}
-            for part in priced:
-                lines[part.unit] = self._line_number(book, asked.data, part, rule)
-                body = {
-                    **self._spend_fields(part.spend, part.rows),
-                    "run": run,
-                    "holder": holder,
-                    "events": _counts(part.parts),
-                    "steps": part.steps,
-                    "stated": adjacency.value,
-                    "delta": asked.delta,
-                    "label": label,
-                    "time": _now(),
-                }
-                added = self._chain.append(
-                    "reserve", body, line=lines[part.unit], reservation=number
-                )
-                number = number or added
-        return Reservation(
-            ledger=self,
-            number=number,
-            run=run,
-            data=asked.data,
-            unit=unit,
-            adjacency=adjacency,
-            cost=total_cost(rule, [priced[0].spend], self.epsilon, self.delta),
-            left={part.unit: _counts(part.parts) for part in priced},
-            holder=holder,
-            lines=lines,
-        )
+            rule, parts = self._priced(asked, book)
+            return self._runs.begin(asked, parts, book, rule, label)
 
     def _priced(self, asked: Request, book: Book) -> tuple[str, list[Part]]:
         """Return the rule and what the run takes, once it is known to fit on every line."""
@@ -304,17 +260,6 @@ class Ledger:
         first = self._budget.rule_for(everything) if self.rule == "auto" else self.rule
         rule = book.rule or first
         return rule, priced(asked, book, self._budget, rule, self.path)
-
-    def _line_number(self, book: Book, data: str, part: Part, rule: str) -> int:
-        known = book.lines.get((data, part.unit))
-        if known is not None and self._chain.entries("number = ?", (known,))[0].kind == "line":
-            return known
-        body = {"data": data, "unit": part.unit.value, "rule": rule}
-        return self._chain.append("line", {**body, "adjacency": part.adjacency.value})
-
-    @staticmethod
-    def _spend_fields(spend: Spend, rows: Spend | None) -> dict[str, Any]:
-        return {"spend": spend_to_json(spend), "rows": rows and spend_to_json(rows)}
 
     def resume(self, run: str) -> Reservation:
         """Take over the open reservation of ``run``, with what is left of it, in a new process.
@@ -325,100 +270,7 @@ class Ledger:
 
         Raises `LedgerError` if there is no such run, or if it was settled.
         """
-        with self._chain.writing():
-            found = [e for e in self._chain.entries("kind = 'reserve'") if e.body["run"] == run]
-            if not found:
-                raise LedgerError(f"{self.path}: no run {run!r}; give Reservation.run of one here")
-            main, units = found[0], dict[Unit, Entry]()
-            self._refuse_closed(main.number)
-            for entry in found:
-                (line,) = self._chain.entries("number = ?", (entry.line,))
-                units[Unit(line.body["unit"])] = entry
-            holder = secrets.token_hex(16)
-            self._chain.append(
-                "hold",
-                {"holder": holder, "time": _now()},
-                line=main.line,
-                reservation=main.number,
-            )
-            left = {unit: self._uncharged(main.number, entry) for unit, entry in units.items()}
-            (line,) = self._chain.entries("number = ?", (main.line,))
-        return Reservation(
-            ledger=self,
-            number=main.number,
-            run=run,
-            data=line.body["data"],
-            unit=Unit(line.body["unit"]),
-            adjacency=Adjacency(main.body["stated"]),
-            cost=total_cost(
-                line.body["rule"],
-                [spend_from_json(main.body["spend"])],
-                self.epsilon,
-                self.delta,
-            ),
-            left=left,
-            holder=holder,
-            lines={unit: entry.line for unit, entry in units.items()},
-        )
-
-    def _uncharged(self, reservation: int, entry: Entry) -> dict[str, int]:
-        charged = self._charged(reservation, entry.line)
-        return {text: count - charged.get(text, 0) for text, count in entry.body["events"].items()}
-
-    def _refuse_closed(self, reservation: int) -> None:
-        if self._chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
-            raise LedgerError(f"{self.path}: reservation {reservation} is closed; reserve again")
-
-    def _holder(self, reservation: int) -> str:
-        """Return who holds the reservation: the last who took it over, or who made it."""
-        where = "number = ? OR (reservation = ? AND kind = 'hold')"
-        return str(self._chain.entries(where, (reservation, reservation))[-1].body["holder"])
-
-    def _charge(self, reservation: Reservation, line: int, events: dict[str, int]) -> None:
-        number = reservation.number
-        with self._chain.writing():
-            self._refuse_closed(number)
-            if self._holder(number) != reservation.holder:
-                raise LedgerError(
-                    f"{self.path}: reservation {number} was taken over by another process; publish "
-                    "nothing more here"
-                )
-            self._chain.append("charge", {"events": events}, line=line, reservation=number)
-
-    def _charged(self, reservation: int, line: int) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        where = "reservation = ? AND line = ? AND kind = 'charge'"
-        for entry in self._chain.entries(where, (reservation, line)):
-            for text, count in entry.body["events"].items():
-                counts[text] = counts.get(text, 0) + int(count)
-        return counts
-
-    def _close(self, reservation: Reservation) -> None:
-        with self._chain.writing():
-            if self._holder(reservation.number) == reservation.holder:
-                self._settle(reservation.number)
-
-    def _settle(self, reservation: int) -> None:
-        """Append the final spends of a reservation: what was charged, where that is sound."""
-        if self._chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
-            return
-        where = "kind = 'reserve' AND (number = ? OR reservation = ?)"
-        for entry in self._chain.entries(where, (reservation, reservation)):
-            (line,) = self._chain.entries("number = ?", (entry.line,))
-            rule, final = line.body["rule"], spend_from_json(entry.body["spend"])
-            rows = entry.body["rows"] and spend_from_json(entry.body["rows"])
-            charged = self._charged(reservation, entry.line)
-            if charged != entry.body["events"]:
-                parts = tuple((event_from_json(text), count) for text, count in charged.items())
-                final = self._budget.settled(rule, final, parts, entry.body["steps"])
-                adjacency = Adjacency(line.body["adjacency"])
-                rows = rows and cost_for_rows(self._budget, final, parts, adjacency, rule)
-            self._chain.append(
-                "close",
-                {**self._spend_fields(final, rows), "time": _now()},
-                line=entry.line,
-                reservation=reservation,
-            )
+        return self._runs.take_over(run)
 
     # -- care ------------------------------------------------------------------------------------
 
@@ -435,13 +287,7 @@ class Ledger:
             The number of reservations settled.
         """
         self._chain.verify()
-        with self._chain.writing():
-            closed = {entry.reservation for entry in self._chain.entries("kind = 'close'")}
-            reserved = self._chain.entries("kind = 'reserve' AND reservation = 0")
-            opened = [e.number for e in reserved if "run" in e.body and e.number not in closed]
-            for number in opened:
-                self._settle(number)
-        return len(opened)
+        return self._runs.settle_open()
 
     @property
     def head(self) -> str:
