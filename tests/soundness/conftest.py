@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +10,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+SEVERAL = """
+import json, sys
+from tacit.cli import main
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["tacit", *command]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
 
 @pytest.fixture
-def tacit_command(tmp_path):
-    """Run ``tacit`` in a process of its own and in an empty folder."""
+def tacit_commands(tmp_path):
+    """Run several commands, one after the other, in one process and in an empty folder.
 
-    def call(*arguments, code=0):
+    ``before`` is code that the process runs first; ``code`` is how it must end.
+    """
+
+    def call(commands, *, before="", code=0):
+        given = json.dumps([[str(part) for part in command] for command in commands])
         done = subprocess.run(
-            [sys.executable, "-c", "from tacit.cli import main; main()", *map(str, arguments)],
+            [sys.executable, "-c", before + SEVERAL, given],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -26,6 +43,12 @@ def tacit_command(tmp_path):
         return done
 
     return call
+
+
+@pytest.fixture
+def tacit_command(tacit_commands):
+    """Run one command in a process of its own and in an empty folder."""
+    return lambda *arguments, **options: tacit_commands([arguments], **options)
 
 
 @pytest.fixture

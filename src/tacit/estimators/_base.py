@@ -174,7 +174,10 @@ class MultiTaskEstimator(BaseEstimator):
             coef = np.concatenate([coef, self.shared_coef_[None]])
             intercept = np.concatenate([intercept, self.shared_intercept_[None]])
         if len(self.task_names_) == 1 and (index == 0).all():
-            return rows @ coef[0].T + intercept[0]
+            # Not a matrix product, whose last bits differ: a party's own folder answers like the
+            # run that it was exported from.
+            own = np.broadcast_to(coef[0], (len(rows), *coef.shape[1:]))
+            return np.einsum("nd,nkd->nk", rows, own) + intercept[0]
         scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
         chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
         for first in range(0, len(rows), chunk):
