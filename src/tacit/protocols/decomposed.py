@@ -156,7 +156,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
         return sum(weight[:, None] * W for weight, W in zip(weights, candidates, strict=True))
 
     def _candidates(self, tasks: TaskSet, shape: Shape) -> Iterator[Array]:
-        """Yield models (m, d + 1) to be weighed: on its own, with q = 0, then p + q by strengths."""
+        """Yield models (m, d + 1) to be weighed: on its own, with q = 0, then p + q by β."""
         for known in (None, shape):
             yield super().fitted((tasks,), known)[:, 0]
         values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))

@@ -322,7 +322,8 @@ def deepest_fall(mechanism: Mechanism, n_features: int, n_rounds: int) -> float:
       normals (Borell, Tsirelson, Ibragimov and Sudakov).
     - two-sided Wishart noise A − B: s(√d + √(d + 1) + √(2L))² bounds the largest eigenvalue of
       B = s G Gᵀ, G a d × (d + 1) matrix of normals (Davidson and Szarek 2001, Theorem II.13).
-    - d coordinates, by the union bound: s√(2(L + log d)) for normal, s(L + log d) for Laplace noise.
+    - d coordinates, by the union bound: s√(2(L + log d)) for normal and s(L + log d) for Laplace
+      noise.
     """
     log_odds = math.log(n_rounds / _FALL_PROBABILITY)
     match mechanism:
