@@ -130,7 +130,7 @@ def test_soft_thresholding_is_exact_for_a_classifier_too():
     y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
     expected = tacit.SingleTaskClassifier().fit(X, y, tasks=tasks)
     model = tacit.LowRankClassifier(
-        1e-9, update="proximal", shrinkage="soft-threshold", n_rounds=30, random_state=0
+        1e-9, delta=0.0, update="proximal", shrinkage="soft-threshold", n_rounds=30, random_state=0
     ).fit(X, y, tasks=tasks)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-3, atol=1e-3)
@@ -166,7 +166,7 @@ def test_the_printed_noise_fits_the_budget_it_was_allocated_from(few, epsilon, d
 @pytest.mark.parametrize("epsilon", [1e8, 1e12, 1e30, 1e100])
 @pytest.mark.parametrize("noise", ["wishart-published", "two-sided-wishart"])
 def test_wishart_noise_of_a_huge_budget_does_not_overflow(few, noise, epsilon):
-    for n_rounds in (2, 3, 7, 30):
+    for n_rounds in (2, 7):
         for delta in (1e-6, 0.0):
             model = tacit.LowRankRegressor(
                 epsilon,

@@ -187,7 +187,7 @@ def _row_pairs(n_features: int) -> dict[str, Pair]:
     alike = np.zeros((_ROWS, n_features + 1))
     mixed = alike.copy()
     mixed[:, :-1] = np.where(np.arange(_ROWS) % 2, 0.5, -0.5)[:, None] * n_features**-0.5
-    found = {}
+    found: dict[str, Pair] = {}
     for description, rows, column, value in (
         ("rows alike against one that differs", alike, 0, 1.0),
         ("rows that differ against one further out", mixed, 0, 1.0),
