@@ -103,22 +103,21 @@ class WishartDifference:
         return cls(scale * (n_features + 1))
 
     def _observed(self, excess: Array) -> Array:
-        theta = excess / self.unit
-        bulk = 2 * theta / (theta**2 - 1)
-        return excess + self.unit * bulk + self.extra / excess
+        ratio = self.unit / excess
+        return excess + 2 * self.unit * ratio / (1 - ratio**2) + self.extra / excess
 
     @property
     def _threshold(self) -> float:
         """Smallest excess that shows: the root of y'(θ) = 0, found by bisection."""
         low, high = self.unit * (1 + 1e-9), 10 * self.unit + 10 * math.sqrt(self.extra)
-        for _ in range(200):
+        for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if self._slope(np.array(middle)) > 0 else (middle, high)
         return high
 
     def _slope(self, excess: Array) -> Array:
-        theta = excess / self.unit
-        return 1 - 2 * (theta**2 + 1) / (theta**2 - 1) ** 2 - self.extra / excess**2
+        square = (self.unit / excess) ** 2
+        return 1 - 2 * square * (1 + square) / (1 - square) ** 2 - self.extra / excess**2
 
     @property
     def edge(self) -> float:
@@ -129,7 +128,7 @@ class WishartDifference:
         """Return the true excess behind outliers observed above the edge."""
         low = np.full_like(observed, self._threshold)
         high = np.maximum(observed, low)
-        for _ in range(100):
+        for _ in range(60):
             middle = (low + high) / 2
             above = self._observed(middle) > observed
             low, high = np.where(above, low, middle), np.where(above, middle, high)
