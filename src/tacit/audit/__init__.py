@@ -1,8 +1,9 @@
 """Attacks on tacit's own guarantees: empirical lower bounds next to every claim.
 
 `audit_mechanism` attacks one release, `audit_estimator` a whole fit (`audit_at_worst` with data of
-the attacker's choice, `audit_in_one_run` with a single fit), and `replay` checks a protocol's declared sensitivity with the noise frozen. The four
-standing attacks of `tacit.audit.attacks` look for what goes past the noise.
+the attacker's choice, `audit_in_one_run` with a single fit), and `replay` checks a protocol's
+declared sensitivity with the noise frozen. The four standing attacks of `tacit.audit.attacks` look
+for what goes past the noise.
 """
 
 from tacit.audit.attacks import ATTACKS, AttackResult, run_attack
