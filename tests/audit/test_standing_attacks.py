@@ -178,7 +178,7 @@ def test_the_command_line_puts_an_attack_to_a_target_by_name():
 
     from typer.testing import CliRunner
 
-    from tacit.cli import app
+    from tacit.cli._app import app
 
     sound = CliRunner().invoke(app, ["audit", "laplace", "--attack", "structure", "--json"])
     assert sound.exit_code == 0

@@ -55,12 +55,13 @@ def rerun(estimator: Any, tasks: TaskSet, before: Run) -> Run:
 def moved(before: Run, after: Run, task: int, *, same_size: bool) -> list[str]:
     """Return what anybody but ``task`` can see to differ, in words.
 
-    A statement for rows names how many there are, so it is compared for equal sizes only.
+    Statements of a run that protects rows besides name how many there are, and take their δ from
+    it; they are compared for equal sizes only.
     """
     first, second = before.public(task), after.public(task)
-    if not same_size:
+    if not same_size and "row_privacy_" in first:
         for seen in (first, second):
-            seen.pop("row_privacy_", None)
+            del seen["row_privacy_"], seen["privacy_"]
     findings = [f"{name} is there for one data set only" for name in first.keys() ^ second.keys()]
     for name in first.keys() & second.keys():
         old, new = first[name], second[name]

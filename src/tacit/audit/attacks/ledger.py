@@ -54,8 +54,7 @@ def _owed(statements: Sequence[Statement], unit: Unit) -> float:
 
 
 def _counted(ledger: Ledger, unit: Unit) -> float:
-    """Return the largest ε on any line of the unit: no honest reading sees more."""
-    return max((line.spent.epsilon for line in ledger.lines() if line.unit == unit), default=0.0)
+    return float(ledger.spent(unit=unit).epsilon)
 
 
 def ledger_attack(estimators: Any | Sequence[Any], *, epsilon: float = 1.0) -> AttackResult:

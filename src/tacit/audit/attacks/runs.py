@@ -54,7 +54,7 @@ class Run:
 
 
 # Counted from private rows, and documented to stay with their owner.
-_AT_HOME = ("n_clipped_rows_",)
+_AT_HOME = ("n_clipped_rows_", "n_strangers_")
 _COMMON = ("classes_", "feature_names_in_", "shared_coef_", "shared_intercept_", "groups_")
 
 
