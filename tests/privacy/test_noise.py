@@ -13,7 +13,8 @@ import pytest
 
 import tacit.privacy
 from tacit.errors import InvalidInput
-from tacit.privacy.noise import integers, perturb as samplers
+from tacit.privacy.noise import integers
+from tacit.privacy.noise import perturb as samplers
 from tacit.privacy.noise.entropy import (
     Entropy,
     SeededEntropy,

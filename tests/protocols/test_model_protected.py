@@ -12,10 +12,10 @@ from tacit.privacy import Ledger
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.mechanisms import SymmetricGaussian
 from tacit.privacy.noise.perturb import SeededEntropy
-from tacit.protocols.model_protected import ModelProtectedProtocol, Moment, moment_bound
-from tacit.protocols.proximal_protected import ProximalProtocol, SharedMap
 from tacit.protocols._row_protection import RowProtection, row_mechanism
 from tacit.protocols._shrinkage import Shape, deepest_fall
+from tacit.protocols.model_protected import ModelProtectedProtocol, Moment, moment_bound
+from tacit.protocols.proximal_protected import ProximalProtocol, SharedMap
 from tacit.protocols.task_relationship import denoised_models
 from tacit.tasks import TaskSet
 

@@ -271,6 +271,15 @@ class SimulatedSensitivityPublished(_Published):
         """1/ε, which multiplies the simulated sensitivity."""
         return 1 / self.epsilon
 
+    @property
+    def reach(self) -> float:
+        """Nothing: no change is covered that holds for every data set."""
+        return 0.0
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:  # noqa: ARG002
+        """Refuse: how large the noise is depends on the data."""
+        raise self._unstated("noise_norm")
+
     def sensitivity(self, gradients: ArrayLike, entropy: Entropy) -> Floats:
         """Return the largest change of every coordinate's mean over simulated removals.
 
