@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
+from tacit.numerics.stacks import finite_tasks
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.samplers import Entropy
@@ -79,6 +80,5 @@ def _run(
         if progress is not None:
             progress(t + 1, protocol.n_rounds)
     models = protocol.finish(state)
-    finite = np.isfinite(models).reshape(len(models), -1).all(axis=1)
-    models = np.where(finite[:, None, None], models, 0.0)
+    models = np.where(finite_tasks(models)[:, None, None], models, 0.0)
     return Outcome(models, state, tuple(history))

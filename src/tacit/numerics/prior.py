@@ -47,7 +47,9 @@ class Prior:
         if mean is not None:
             mean = np.asarray(mean, dtype=np.float64)
             if mean.shape not in ((d,), (m, d)):
-                raise InvalidInput(f"prior_mean of shape {mean.shape}: must be ({d},) or ({m}, {d})")
+                raise InvalidInput(
+                    f"prior_mean of shape {mean.shape}: must be ({d},) or ({m}, {d})"
+                )
             if mean.ndim == 1 and not np.isfinite(mean).all():
                 raise InvalidInput("prior_mean: must be finite")
             # A mean of the task's own that is not finite is that task's affair, and counts as zero.
