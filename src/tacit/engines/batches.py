@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
+from tacit.numerics.stacks import finite_tasks
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.noise.entropy import Entropy
@@ -119,8 +120,8 @@ class Batches:
         """Yield the personal models of every batch."""
         for first, rows in self._batches():
             models = self._protocol.finish(self._home(first, rows), public)
-            finite = np.isfinite(models).reshape(len(models), -1).all(axis=1)
-            yield np.where(finite.reshape(-1, *(1,) * (models.ndim - 1)), models, 0.0)
+            finite = finite_tasks(models).reshape(-1, *(1,) * (models.ndim - 1))
+            yield np.where(finite, models, 0.0)
 
 
 def _bounded(messages: Array | RowMessages, round: Round) -> Array:

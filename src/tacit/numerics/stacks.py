@@ -14,20 +14,22 @@ import numpy as np
 
 from tacit._types import AnyArray, Array
 
-__all__ = ["eigh", "eigvalsh", "inv", "settled", "solve", "weighted"]
+__all__ = ["eigh", "eigvalsh", "finite_tasks", "inv", "settled", "solve", "weighted"]
 
 
-def _finite(stack: Array) -> AnyArray:
-    return np.isfinite(stack).reshape(len(stack), -1).all(axis=1)
+def finite_tasks(stack: Array) -> AnyArray:
+    """Return which tasks (axis 0) have finite numbers throughout."""
+    finite: AnyArray = np.isfinite(stack).reshape(len(stack), -1)
+    return np.logical_and.reduce(finite, axis=1)
 
 
 def _by_matrix(
     function: Callable[..., tuple[Array, ...]], square: Array, *others: Array
 ) -> tuple[Array, ...]:
     """Apply ``function`` to stacks (b, p, p), (b, p, …); NaN where it cannot be applied."""
-    sound = _finite(square)
+    sound = finite_tasks(square)
     for other in others:
-        sound &= _finite(other)
+        sound &= finite_tasks(other)
     if not sound.all():
         square = np.where(sound[:, None, None], square, np.eye(square.shape[1]))
         others = tuple(np.where(sound[:, None, None], other, 0.0) for other in others)
@@ -95,7 +97,7 @@ def settled(coef: Array, intercept: Array) -> tuple[Array, Array]:
 
     Guarantee: row i depends on row i alone.
     """
-    sound = _finite(coef) & np.isfinite(intercept)
+    sound = finite_tasks(coef) & np.isfinite(intercept)
     if sound.all():
         return coef, intercept
     return np.where(sound[:, None], coef, 0.0), np.where(sound, intercept, 0.0)

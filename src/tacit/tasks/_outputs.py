@@ -39,7 +39,7 @@ def _out_of_range(values: Array) -> AnyArray:
     limit = _LARGEST.get(values.dtype, 2.0**150)
     if values.max(initial=0.0) <= limit and values.min(initial=0.0) >= -limit:
         return np.zeros(len(values), dtype=bool)
-    return np.asarray((np.abs(values) > limit).any(axis=1))
+    return np.logical_or.reduce(np.abs(values) > limit, axis=1)
 
 
 def one_vs_rest(tasks: TaskSet, n_outputs: int) -> tuple[TaskSet, ...]:
