@@ -64,20 +64,6 @@ def test_decomposed_gradient_rounds_do_not_diverge(paper_data, alone, own, shrin
     assert _error(model, paper_data["low-rank"]) < alone["low-rank"]
 
 
-def test_decomposed_gradient_rounds_of_the_printed_algorithm_do_not_diverge(paper_data, alone):
-    model = tacit.LowRankSparseRegressor(
-        10.0,
-        mechanism="wishart-published",
-        update="proximal",
-        clip=120.0,
-        n_rounds=100,
-        alpha=3.0,
-        fit_intercept=False,
-        random_state=0,
-    )
-    assert _error(model, paper_data["low-rank"]) < 2 * alone["low-rank"]
-
-
 def test_a_decomposed_fit_keeps_learning_alone_among_its_choices(paper_data, alone):
     for epsilon in (0.5, 1.0):
         model = tacit.LowRankSparseRegressor(epsilon, random_state=0)

@@ -134,7 +134,9 @@ class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     own : "entries", "tasks" or "ridge"
         Penalty of the own part: ℓ1, the ℓ2 norm of the whole vector (outlier tasks), or a ridge.
     own_alpha : "auto" or float
-        Its strength at ``epsilon=inf`` and with ``update="proximal"``; else found at home.
+        Its strength at ``epsilon=inf``, and in the rounds of ``update="proximal"`` ("auto": 0.1).
+        Where models end with a fit at home (always but with "soft-threshold"), a task finds the
+        strength itself, and may set the own part, or sharing, aside.
 
     Other parameters are those of :class:`~tacit.estimators.low_rank.LowRankRegressor`.
 

@@ -11,8 +11,13 @@ Two maps:
   identity when nothing stands out of the noise, and such a round changes nothing. After the last
   round every task fits its rows to the end under the shape of all releases together, as
   `tacit.protocols.model_protected` does: gradient steps alone would leave it overfitted.
-- *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues shifted up by the noise's edge so
-  that noise of either sign never deletes a direction. One-sided (published) noise needs no shift.
+- *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues moved up by `safe_shift` so that
+  noise of either sign deletes no direction. One-sided (published) noise needs no shift.
+
+Except as printed, a task's own penalised fit stays where it is under the identity map: from every
+step the one that its loss alone would take there is subtracted. Gradient steps on the bare loss
+would walk from that fit towards an overfitted one as soon as noise leaves nothing to share; like
+this, the rounds *are* single-task learning then, which is what the paper's Proposition 1 promises.
 """
 
 from __future__ import annotations
@@ -95,8 +100,13 @@ class ProximalHome:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
+<<<<<<< HEAD
     ``own_mapped`` are the same for the sparse part q of a decomposed model. ``heard`` counts the
     maps that were applied: a task that was away applies those it missed.
+=======
+    ``own_mapped`` are the same for the sparse part q of a decomposed model. ``drift`` is the step
+    that the bare loss would take from the task's own fit.
+>>>>>>> s5
     """
 
     outputs: Outputs
@@ -183,12 +193,21 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> ProximalHome:  # noqa: ARG002
         """Set out from every task's own fit (or from zero)."""
+<<<<<<< HEAD
         outputs = one_vs_rest(rows, self.n_outputs)
         centred, means = _centred(outputs, self.loss, self.fit_intercept)
         objectives = tuple(Objective(part, self.loss) for part in centred)
         # f(p + q) bends twice as much in (p, q) together as f does in either.
         bend = objectives[0].curvature() * (1 if self.sparse is None else 2)
         curvature = np.maximum(bend + self.strong_convexity, 1e-300)
+=======
+        outputs = one_vs_rest(tasks, self.n_outputs)
+        rows, means = _centred(outputs, self.loss, self.fit_intercept)
+        objectives = tuple(Objective(part, self.loss) for part in rows)
+        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
+            curvature = 2 * curvature
+>>>>>>> s5
         steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
         models = np.zeros(
             (rows.n_tasks, len(centred), centred[0].n_features), dtype=centred[0].X.dtype
