@@ -100,7 +100,7 @@ def test_a_billboard_of_another_run_is_refused():
 
 
 def test_a_cohort_appears_nowhere():
-    protocol, schedule = staged("updates", SquaredLoss())
+    protocol, _ = staged("updates", SquaredLoss())
 
     @dataclasses.dataclass(frozen=True)
     class Cohorts(type(protocol)):

@@ -100,13 +100,12 @@ class ProximalHome:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
-<<<<<<< HEAD
-    ``own_mapped`` are the same for the sparse part q of a decomposed model. ``heard`` counts the
-    maps that were applied: a task that was away applies those it missed.
-=======
-    ``own_mapped`` are the same for the sparse part q of a decomposed model. ``drift`` is the step
-    that the bare loss would take from the task's own fit.
->>>>>>> s5
+        outputs = one_vs_rest(rows, self.n_outputs)
+        centred, means = _centred(outputs, self.loss, self.fit_intercept)
+        objectives = tuple(Objective(part, self.loss) for part in centred)
+        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
+            curvature = 2 * curvature
     """
 
     outputs: Outputs
@@ -193,21 +192,12 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> ProximalHome:  # noqa: ARG002
         """Set out from every task's own fit (or from zero)."""
-<<<<<<< HEAD
         outputs = one_vs_rest(rows, self.n_outputs)
         centred, means = _centred(outputs, self.loss, self.fit_intercept)
         objectives = tuple(Objective(part, self.loss) for part in centred)
-        # f(p + q) bends twice as much in (p, q) together as f does in either.
-        bend = objectives[0].curvature() * (1 if self.sparse is None else 2)
-        curvature = np.maximum(bend + self.strong_convexity, 1e-300)
-=======
-        outputs = one_vs_rest(tasks, self.n_outputs)
-        rows, means = _centred(outputs, self.loss, self.fit_intercept)
-        objectives = tuple(Objective(part, self.loss) for part in rows)
         curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
         if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
             curvature = 2 * curvature
->>>>>>> s5
         steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
         models = np.zeros(
             (rows.n_tasks, len(centred), centred[0].n_features), dtype=centred[0].X.dtype
