@@ -12,7 +12,7 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
-from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
+from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.joint.structured import (
     StructuredFit,
     choose_strength,
@@ -214,20 +214,16 @@ class StructuredEstimator(PrivateEstimator):
             mechanism=self.mechanism,
         )
         rows = Schedule.calibrate(
-            [first], epsilon=float(self.epsilon_rows), delta=self._rows_delta(sizes)
+            [first], epsilon=float(self.epsilon_rows), delta=self._delta(sizes.n_tasks)
         )
         return rows.joined(tasks)
 
-    def _rows_delta(self, sizes: Sizes) -> float:
-        if sizes.n_rows is None:
-            raise InvalidInput("n_rows=None: epsilon_rows needs the number of all rows for its δ")
-        return 0.0 if self.delta == 0 else default_delta(sizes.n_rows)
-
     def _total(self, sizes: Sizes) -> tuple[float, float]:
+        # δ is that of the tasks for rows too: how many rows there are is not public.
         epsilon, delta = super()._total(sizes)
         if self.epsilon_rows is None:
             return epsilon, delta
-        return max(epsilon, float(self.epsilon_rows)), max(delta, self._rows_delta(sizes))
+        return max(epsilon, float(self.epsilon_rows)), delta
 
     def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
         moment = public.moment if isinstance(public, Maps) else public
@@ -244,13 +240,12 @@ class StructuredEstimator(PrivateEstimator):
             unit=Unit.ROW,
             definition="joint differential privacy",
             adjacency=schedule.adjacency,
-            delta=self._rows_delta(sizes),
+            delta=self._delta(sizes.n_tasks),
             curator=schedule.trust(Unit.ROW),
             assumptions=(
                 "the number of rows of every task stays the same",
                 f"rows were clipped to norm {self.row_norm:g} before anything was sent",
             ),
-            n_units=sizes.n_rows,
         )
         task = found["privacy_"]
         words = (*task.assumptions, _row_text(rows))
