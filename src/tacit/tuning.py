@@ -310,15 +310,17 @@ def _bounded_scores(
 ) -> Array:
     """Return one score in [0, 1] a task: accuracy, or R² against the task's own mean.
 
-    Guarantee: clipped, so replacing one task moves the sum by at most 1.
+    Guarantee: clipped, so replacing one task moves the sum by at most 1; a task whose numbers
+    overflow scores 0, and nobody is told.
     """
     predicted = model.predict(rows, tasks=names)
     count = np.bincount(index)
     if hasattr(model, "classes_"):
         return np.bincount(index, weights=(predicted == values).astype(float)) / count
     values = values.astype(float)
-    mean = np.bincount(index, weights=values) / count
-    error = np.bincount(index, weights=(predicted - values) ** 2)
-    spread = np.bincount(index, weights=(values - mean[index]) ** 2)
-    ratio = np.divide(error, spread, out=np.ones_like(error), where=spread > 0)
-    return np.clip(1 - ratio, 0.0, 1.0)
+    with np.errstate(all="ignore"):
+        mean = np.bincount(index, weights=values) / count
+        error = np.bincount(index, weights=(predicted - values) ** 2)
+        spread = np.bincount(index, weights=(values - mean[index]) ** 2)
+        ratio = np.divide(error, spread, out=np.ones_like(error), where=spread > 0)
+    return np.clip(1 - np.where(np.isfinite(ratio), ratio, 1.0), 0.0, 1.0)

@@ -103,7 +103,7 @@ def test_the_compiled_kernel_is_taken_only_where_it_pays(ragged, monkeypatch):
     tasks = ragged([10, 20], 5)
     W = np.zeros((2, 5))
     assert isinstance(Objective(tasks, SquaredLoss())._kernel, kernels.NumpyKernel)
-    monkeypatch.setattr(kernels, "FUSED_FROM", 100)
+    monkeypatch.setattr(kernels, "FUSED_FROM", 10)
     large = Objective(tasks, SquaredLoss())
     assert isinstance(large._kernel, kernels.FusedKernel)
     assert_allclose(large.gradient(W), Objective(tasks, SquaredLoss(), kernel="numpy").gradient(W))

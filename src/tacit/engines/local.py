@@ -10,7 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tacit._types import Array
+from tacit.numerics.stacks import finite_tasks
+from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.samplers import Entropy
 from tacit.protocols.protocol import Protocol
@@ -42,7 +46,20 @@ def run(
 
     Guarantee: a value reaches ``listen`` only after ``billboard.post`` has charged the ledger for
     it. ``history`` holds public facts of each release (round, mechanism, scale), never messages.
+    One task's numbers, whatever they are, neither stop the run nor make it warn: a message that is
+    not finite counts as zero (`tacit.privacy.bounds`), and so does such a model.
     """
+    with quiet_arithmetic():
+        return _run(protocol, tasks, billboard, entropy, progress)
+
+
+def _run(
+    protocol: Protocol[Any],
+    tasks: TaskSet,
+    billboard: Billboard,
+    entropy: Entropy,
+    progress: Progress | None,
+) -> Outcome:
     state = protocol.start(tasks)
     history = []
     for t in range(protocol.n_rounds):
@@ -62,4 +79,6 @@ def run(
         )
         if progress is not None:
             progress(t + 1, protocol.n_rounds)
-    return Outcome(protocol.finish(state), state, tuple(history))
+    models = protocol.finish(state)
+    models = np.where(finite_tasks(models)[:, None, None], models, 0.0)
+    return Outcome(models, state, tuple(history))

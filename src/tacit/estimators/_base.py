@@ -27,7 +27,7 @@ from tacit.errors import InvalidInput, UnknownTask
 from tacit.estimators import _input
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.privacy.statement import Statement
-from tacit.tasks import TaskSet
+from tacit.tasks import TaskSet, within_range
 
 if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
@@ -52,9 +52,9 @@ class Learned:
 
 
 def outputs(tasks: TaskSet, targets: Array) -> Iterator[TaskSet]:
-    """Yield ``tasks`` once per output column, with that column as ``y``."""
+    """Yield ``tasks``, `within_range`, once per output column, with that column as ``y``."""
     for column in range(targets.shape[1]):
-        yield tasks.replace(y=np.ascontiguousarray(targets[:, column]))
+        yield within_range(tasks.replace(y=np.ascontiguousarray(targets[:, column])))
 
 
 class MultiTaskEstimator(BaseEstimator):

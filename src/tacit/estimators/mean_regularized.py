@@ -17,7 +17,7 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import GammaVector, Gaussian, Mechanism
 from tacit.privacy.statement import Statement
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
-from tacit.tasks import TaskSet
+from tacit.tasks import TaskSet, within_range
 
 __all__ = ["MeanRegularizedClassifier", "MeanRegularizedRegressor"]
 
@@ -74,6 +74,7 @@ class _MeanRegularized(PrivateEstimator):
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         """Solve for all models and their mean exactly, on features of pooled unit variance."""
+        tasks = within_range(tasks)
         X = tasks.X.astype(np.float64, copy=False)
         centre = X.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
         spread = X.std(axis=0)

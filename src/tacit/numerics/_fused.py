@@ -43,11 +43,11 @@ def fused_gradient(
     last: int,
     W: AnyArray,
     scale: AnyArray,
-    keep: float,
+    keep: AnyArray,
     logistic: bool,
     out: AnyArray,
 ) -> None:
-    """Write ``keep · w + scale · Σ_r ℓ'(x_rᵀw) x_r`` for segments ``first`` to ``last``.
+    """Write ``keep_s · w + scale · Σ_r ℓ'(x_rᵀw) x_r`` for segments ``first`` to ``last``.
 
     Rows are taken in blocks that fit the first-level cache: predictions of the block, then the
     loss's derivative, then the block's share of the gradient, so main memory is read once. Four
@@ -113,9 +113,10 @@ def fused_gradient(
                     g[j] += ra * a[j]
             low += n
         factor = scale[owner[s]]
-        if keep != 0:
+        kept = keep[s]
+        if kept != 0:
             for j in range(d):
-                g[j] = keep * w[j] + factor * g[j]
+                g[j] = kept * w[j] + factor * g[j]
         else:
             for j in range(d):
                 g[j] *= factor

@@ -13,6 +13,7 @@ from tacit._check import non_negative, positive, positive_integer
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.numerics.objective import Objective
+from tacit.numerics.threads import quiet_arithmetic
 
 if TYPE_CHECKING:
     from tacit.penalties import Penalty
@@ -88,7 +89,9 @@ def proximal_gradient(
         Gradient rounds at most.
     tolerance : float
         Stop when the gradient mapping ``(Y − prox(Y − step·∇))/step`` is this small relative to
-        the gradient at zero, which makes the rule independent of the units of X and y.
+        the gradient at zero, which makes the rule independent of the units of X and y. The rule
+        looks at all tasks together; zero never stops, so that with a penalty that is separable a
+        task's model depends on nobody else.
     restart : bool
         Drop the momentum whenever it points uphill (O'Donoghue and Candès 2015), task by task
         where the penalty is separable. Applies to `nesterov_momentum` only.
@@ -103,21 +106,45 @@ def proximal_gradient(
     rounds = positive_integer("max_rounds", max_rounds, remedy="use max_rounds=1000")
     limit = non_negative("tolerance", tolerance, remedy="use tolerance=1e-6")
     mu = non_negative("strong_convexity", strong_convexity, remedy="use 0.0 if it is not known")
+    momentum = _Momentum(accelerated, mu, restart)
+    with quiet_arithmetic():
+        return _descend(objective, penalty, start, step, rounds, limit, momentum, callback)
+
+
+@dataclass(frozen=True)
+class _Momentum:
+    accelerated: bool
+    strong_convexity: float
+    restart: bool
+
+
+def _descend(
+    objective: Objective,
+    penalty: Penalty,
+    start: Array | None,
+    step: float | Array | str,
+    rounds: int,
+    limit: float,
+    momentum: _Momentum,
+    callback: Callable[[int, Array], bool | None] | None,
+) -> Solution:
+    mu = momentum.strong_convexity
     sizes = _step_sizes(objective, penalty, step)
     zeros = np.zeros(objective.shape, dtype=objective.tasks.X.dtype)
     W = zeros if start is None else np.array(start, dtype=zeros.dtype)
-    scale = float(np.linalg.norm(objective.gradient(zeros))) or 1.0
+    scale = float(np.linalg.norm(objective.gradient(zeros))) if limit > 0 else 0.0
     Y, converged, t = W, False, 0
     age = np.ones_like(sizes)
     for t in range(1, rounds + 1):
         moved = penalty.prox(objective.step(Y, _squeezed(sizes)), _squeezed(sizes))
-        mapping = float(np.linalg.norm((Y - moved) / sizes))
-        converged = mapping <= limit * scale
+        if limit > 0:
+            mapping = float(np.linalg.norm((Y - moved) / sizes))
+            converged = mapping <= limit * (scale or 1.0)
         change = moved - W
-        if accelerated and mu > 0:
+        if momentum.accelerated and mu > 0:
             Y = moved + np.asarray(strongly_convex_momentum(mu, 1 / sizes), W.dtype) * change
-        elif accelerated:
-            if restart:
+        elif momentum.accelerated:
+            if momentum.restart:
                 uphill = np.sum((Y - moved) * change, axis=1 if sizes.size > 1 else None)
                 age = np.where(np.reshape(uphill, age.shape) > 0, 1.0, age)
             Y = moved + np.asarray(nesterov_momentum(age), W.dtype) * change

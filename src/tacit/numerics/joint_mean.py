@@ -20,6 +20,7 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.objective import Objective
+from tacit.numerics.stacks import inv
 from tacit.tasks import TaskSet
 
 __all__ = ["JointMean", "joint_mean", "select_alpha"]
@@ -85,9 +86,7 @@ def _newton_target(
         rows = bucket.stack(tasks.X)
         flipped = rows.transpose(0, 2, 1)
         hessian = flipped @ (rows * bucket.stack(weights)[..., None])
-        return np.linalg.inv(hessian + alpha * eye), np.einsum(
-            "bij,bj->bi", flipped, bucket.stack(working)
-        )
+        return inv(hessian + alpha * eye), np.einsum("bij,bj->bi", flipped, bucket.stack(working))
 
     normal = alpha * (tasks.n_tasks + _SHARED_RIDGE) * eye
     right = np.zeros(d)

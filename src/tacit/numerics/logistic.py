@@ -4,6 +4,9 @@ For every task i and every α, the minimiser of
 ``Σ_r ℓ(x_rᵀw + b, y_r) + (α/2)(w − μ)ᵀ C⁻¹ (w − μ)``: scikit-learn's objective with C = 1/α, with
 a Gaussian prior on the model. Tasks of similar size are solved together, in at most min(n_i, d)
 dimensions each, and in stacks small enough for any number of tasks.
+
+Guarantee: what is returned for a task depends on that task's rows (and the prior) alone, bit for
+bit. A fit that is not finite is returned as the zero model, with an infinite error.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.stacks import settled, solve
 from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
@@ -109,13 +113,14 @@ def logistic_paths(
         reduced = problem.reduced(bucket)
         for k, stack, u in reduced.path(bucket.mask):
             V, b = reduced.expand(u)
-            coef[k, bucket.tasks] = prior.models(V[:, None], bucket.tasks)[:, 0]
-            offset[k, bucket.tasks] = b
+            models = prior.models(V[:, None], bucket.tasks)[:, 0]
+            coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(models, b)
             z = _approximate_leave_one_out(stack, u)
             loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
-            errors[k, bucket.tasks] = loss / bucket.counts
-            evidence[k, bucket.tasks] = _laplace_evidence(stack, u)
-            bucket.scatter(z, left_out[k])
+            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / bucket.counts, np.inf)
+            found = _laplace_evidence(stack, u)
+            evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
+            _scatter_path(left_out, k, bucket, z)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
     return LogisticPath(problem.table, coef, offset, left_out, errors, evidence)
@@ -158,10 +163,15 @@ def logistic_kfold(
             for f in range(n_folds):
                 stack = reduced.stack(bucket.mask & (fold != f), k)
                 held_out = np.where(fold == f, stack.predictions(newton(stack, u)), held_out)
-            bucket.scatter(held_out, predictions[k])
+            _scatter_path(predictions, k, bucket, held_out)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
     return predictions
+
+
+def _scatter_path(path: Array, k: IntArray, bucket: Bucket, values: Array) -> None:
+    """Write ``values`` (b, n) to their rows of ``path`` (a, N), at every task's own strength."""
+    path[np.repeat(k, bucket.counts), bucket.rows[bucket.mask]] = values[bucket.mask]
 
 
 @dataclass(frozen=True)
@@ -214,20 +224,24 @@ class _Reduced:
     alphas: Array
     intercept: bool
 
-    def stack(self, counted: AnyArray, k: int) -> LogisticStack:
-        """Return the regressions on the rows that count, at the k-th strength."""
+    def stack(self, counted: AnyArray, k: IntArray) -> LogisticStack:
+        """Return the regressions on the rows that count, each at its k-th strength."""
         weights = counted.astype(np.float64)
-        penalty = np.repeat(self.alphas[:, [k]], self.rows.shape[2], axis=1)
+        strength = np.take_along_axis(self.alphas, k[:, None], axis=1)
+        penalty = np.repeat(strength, self.rows.shape[2], axis=1)
         if self.intercept:
             positives = np.sum(weights * self.labels, axis=1)
             both = (positives > 0) & (positives < weights.sum(axis=1))
             penalty[both, -1] = 0.0
         return LogisticStack(self.rows, self.offset, self.labels, weights, penalty)
 
-    def path(self, counted: AnyArray) -> Iterator[tuple[int, LogisticStack, Array]]:
-        """Yield the solution at every strength, strongest first, each starting from the last."""
+    def path(self, counted: AnyArray) -> Iterator[tuple[IntArray, LogisticStack, Array]]:
+        """Yield the solution at every strength, strongest first, each starting from the last.
+
+        Which strength is next is each task's own affair: (b,) positions in its row of strengths.
+        """
         u: Array = np.zeros((self.rows.shape[0], self.rows.shape[2]))
-        for k in np.argsort(-self.alphas.mean(axis=0), kind="stable").tolist():
+        for k in np.argsort(-self.alphas, axis=1, kind="stable").T:
             stack = self.stack(counted, k)
             u = newton(stack, u)
             yield k, stack, u
@@ -241,7 +255,7 @@ class _Reduced:
 
 def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     z = stack.predictions(u)
-    solved = np.linalg.solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
+    solved = solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
     leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
     bend = _LOSS.second_derivative(z, stack.labels)
     slope = _LOSS.derivative(z, stack.labels)

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from tacit._types import AnyArray, Array
 from tacit.losses import LogisticLoss
+from tacit.numerics.stacks import solve
 
 __all__ = ["LogisticStack", "newton"]
 
@@ -94,7 +95,7 @@ def newton(stack: LogisticStack, start: Array) -> Array:
         if not open_.all():
             active, part = active[open_], part.take(open_)
             u, z, gradient = u[open_], z[open_], gradient[open_]
-        direction = np.linalg.solve(part.hessian(z), gradient[:, :, None])[:, :, 0]
+        direction = solve(part.hessian(z), gradient[:, :, None])[:, :, 0]
         moved, stuck = _backtrack(part, u, z, gradient, direction)
         solution[active] = moved
         if stuck.any():

@@ -11,7 +11,8 @@ from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.kernels import choose_kernel, row_predictions, task_chunks
-from tacit.numerics.threads import batched_map, parallel_map
+from tacit.numerics.stacks import eigvalsh
+from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
     from tacit.tasks import TaskSet
@@ -45,11 +46,12 @@ class Objective:
     m = 100 000, on two cores with other work on them, 1.3–2.5 and 0.9–3.2, usually below 2.1.
     An earlier trial of the alternatives at m = 100 000 gave 2.1 for precomputed Gram matrices
     (squared loss only, 1.4 times the memory of X) and 3.0–3.7 for size-bucketed matmul; segment
-    sums in numpy take 9–10 at m = 20 000. Below `tacit.numerics.kernels.FUSED_FROM` numbers in X
+    sums in numpy take 9–10 at m = 20 000. Below `tacit.numerics.kernels.FUSED_FROM` numbers in W
     plain numpy is used, because importing and compiling (1–2 s, once, then cached on disk) would
     cost more than the fit. ``benchmarks/linear.py`` measures it again.
 
-    Results do not depend on the number of threads. A float32 X gives float32 gradients.
+    Guarantee: what is returned for task i depends on its rows and model, on m and on d alone, bit
+    for bit, and not on the number of threads. A float32 X gives float32 gradients.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class Objective:
             rows = slice(self._offsets[first], self._offsets[last])
             z[rows] = row_predictions(self._X, models, self._offsets, first, last)
 
-        parallel_map(fill, task_chunks(self._offsets, self.shape[1]))
+        batched_map(fill, task_chunks(self._offsets, self.shape[1]))
         return z
 
     def value(self, W: Array) -> Array:
@@ -151,8 +153,7 @@ def row_targets(tasks: TaskSet, targets: Array | None) -> Array:
 
 
 def _top_eigenvalue(gram: Array) -> Array:
-    eigenvalues: Array = np.linalg.eigvalsh(gram)
-    return np.maximum(eigenvalues[:, -1], 0)
+    return np.maximum(eigvalsh(gram)[:, -1], 0)
 
 
 def _trace_power_bound(gram: Array) -> Array:

@@ -46,10 +46,14 @@ class Prior:
             raise InvalidInput("prior_covariance, prior_precision: give one of them, not both")
         if mean is not None:
             mean = np.asarray(mean, dtype=np.float64)
-            if mean.shape not in ((d,), (m, d)) or not np.isfinite(mean).all():
+            if mean.shape not in ((d,), (m, d)):
                 raise InvalidInput(
-                    f"prior_mean of shape {mean.shape}: must be finite, ({d},) or ({m}, {d})"
+                    f"prior_mean of shape {mean.shape}: must be ({d},) or ({m}, {d})"
                 )
+            if mean.ndim == 1 and not np.isfinite(mean).all():
+                raise InvalidInput("prior_mean: must be finite")
+            # A mean of the task's own that is not finite is that task's affair, and counts as zero.
+            mean = np.where(np.isfinite(mean).all(axis=-1, keepdims=True), mean, 0.0)
         root = None
         if covariance is not None:
             values, vectors = _spectrum("prior_covariance", covariance, d)

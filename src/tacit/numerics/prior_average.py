@@ -18,7 +18,8 @@ from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.local_fit import LocalFit, local_fit, relative_strengths
 from tacit.numerics.logistic import logistic_paths
-from tacit.numerics.threads import batched_map
+from tacit.numerics.stacks import eigh, settled, weighted
+from tacit.numerics.threads import batched_map, quiet_arithmetic
 from tacit.tasks import TaskSet
 
 __all__ = ["CandidatePrior", "averaged_fit"]
@@ -76,19 +77,21 @@ def averaged_fit(
     averaged over the strengths α: for the squared loss the density N(Xμ, σ²(I + X C Xᵀ/α)) with
     σ² profiled and the intercept integrated out, for the logistic loss its Laplace approximation.
 
-    Guarantee: row i of the result depends on task i's rows and on the candidates only.
+    Guarantee: row i of the result depends on task i's rows and on the candidates only, bit for
+    bit. A task that finds no finite average gets zero.
     """
-    if not candidates:
-        return own or local_fit(tasks, loss, intercept=intercept)
     own = own or local_fit(tasks, loss, intercept=intercept)
+    if not candidates:
+        return own
     coef, offset = np.empty_like(own.coef), np.empty_like(own.intercept)
     first = 0
-    for batch in tasks.batches(_BATCH_ROWS):
-        part = slice(first, first + batch.n_tasks)
-        fit = LocalFit(own.coef[part], own.intercept[part])
-        averaged = _averaged_ridge if loss.name == "squared" else _averaged_logistic
-        coef[part], offset[part] = averaged(batch, candidates, fit, intercept)
-        first += batch.n_tasks
+    with quiet_arithmetic():
+        for batch in tasks.batches(_BATCH_ROWS):
+            part = slice(first, first + batch.n_tasks)
+            fit = LocalFit(own.coef[part], own.intercept[part])
+            averaged = _averaged_ridge if loss.name == "squared" else _averaged_logistic
+            coef[part], offset[part] = settled(*averaged(batch, candidates, fit, intercept))
+            first += batch.n_tasks
     return LocalFit(coef, offset)
 
 
@@ -110,17 +113,19 @@ def _averaged_logistic(
             prior_covariance=None if root is None else root @ root.T,
             intercept=intercept,
         )
-        score = logsumexp(path.log_evidence, axis=0)
-        weights = np.exp(path.log_evidence - score)
-        coefs.append(np.einsum("am,amd->md", weights, path.coef) if number else own.coef)
-        offsets.append(np.einsum("am,am->m", weights, path.intercept) if number else own.intercept)
+        weights, score = _normalised(path.log_evidence)
+        coefs.append(weighted(weights, path.coef) if number else own.coef)
+        offsets.append(weighted(weights, path.intercept) if number else own.intercept)
         scores.append(score)
-    log_weights = np.array(scores)
-    weights = np.exp(log_weights - logsumexp(log_weights, axis=0))
-    return (
-        np.einsum("fm,fmd->md", weights, np.array(coefs)),
-        np.einsum("fm,fm->m", weights, np.array(offsets)),
-    )
+    weights, _ = _normalised(np.array(scores))
+    return weighted(weights, np.array(coefs)), weighted(weights, np.array(offsets))
+
+
+def _normalised(log_weights: Array) -> tuple[Array, Array]:
+    """Return weights (a, m) that sum to 1 for every task, and the logarithms (m,) of the sums."""
+    by_task = np.ascontiguousarray(log_weights.T)
+    total = logsumexp(by_task, axis=1, keepdims=True)
+    return np.exp(by_task - total).T, total[:, 0]
 
 
 def _by_covariance(
@@ -172,7 +177,7 @@ def _averaged_ridge(
         fits[:, 0] = own.coef[bucket.tasks]
         score = np.concatenate(scores, axis=1)
         weights = np.exp(score - logsumexp(score, axis=1, keepdims=True))
-        coef[bucket.tasks] = np.einsum("bf,bfd->bd", weights, fits)
+        coef[bucket.tasks] = (weights[:, None, :] @ fits)[:, 0]
         offset[bucket.tasks] = level - np.einsum("bd,bd->b", row_mean, coef[bucket.tasks])
 
     batched_map(fill, size_buckets(tasks.offsets, 2 * tasks.n_features))
@@ -190,18 +195,18 @@ def _evidence_path(
     dual = rows.shape[1] <= rows.shape[2]
     energy = np.maximum(np.einsum("bnt,bnt->bt", targets, targets), 1e-300)
     gram = rows @ rows.transpose(0, 2, 1) if dual else rows.transpose(0, 2, 1) @ rows
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     values = np.maximum(values, 0.0)
     seen = targets if dual else rows.transpose(0, 2, 1) @ targets
     projected = seen.transpose(0, 2, 1) @ vectors  # (b, t, j)
     inverse = 1 / (values[:, None, :] + alphas[:, :, None])  # (b, a, j)
-    explained = np.einsum("btj,baj->bta", projected**2, inverse)
+    explained = projected**2 @ inverse.transpose(0, 2, 1)
     unexplained = explained * alphas[:, None, :] if dual else energy[:, :, None] - explained
     unexplained = np.maximum(unexplained, _LEAST_ENERGY * energy[:, :, None])
     volume = np.log1p(values[:, None, :] / alphas[:, :, None]).sum(axis=2)
     score = -0.5 * (degrees[:, None, None] * np.log(unexplained) + volume[:, None, :])
     total = logsumexp(score, axis=2)
     weights = np.exp(score - total[:, :, None])
-    solved = np.einsum("bta,baj->btj", weights, inverse) * projected
+    solved = (weights @ inverse) * projected
     models = solved @ vectors.transpose(0, 2, 1)
     return (models @ rows if dual else models), total

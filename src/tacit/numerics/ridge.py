@@ -4,6 +4,9 @@ For every task i and every α, the minimiser of ``‖y_i − X_i w − b‖² + 
 (the intercept b is optional and not penalised), and the residual of every row when that row alone
 is left out. One eigendecomposition for each task serves all α; tasks of similar size are
 decomposed together, on the smaller side of X_i.
+
+Guarantee: what is returned for a task depends on that task's rows (and the prior) alone, bit for
+bit. A fit that is not finite is returned as the zero model, with an infinite error.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
@@ -121,9 +125,11 @@ def ridge_paths(
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
         V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
-        coef[:, bucket.tasks] = prior.models(V, bucket.tasks).transpose(1, 0, 2)
+        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket)
+        _settle(models, b, mean_square)
+        coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
-        errors[:, bucket.tasks] = (np.sum(loo**2, axis=2) / bucket.counts[:, None]).T
+        errors[:, bucket.tasks] = mean_square.T
         residuals[:, bucket.rows[bucket.mask]] = loo.transpose(1, 0, 2)[:, bucket.mask]
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
@@ -160,9 +166,10 @@ def ridge_best(
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
         V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
-        mean_square = np.sum(loo**2, axis=2) / bucket.counts[:, None]
+        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket)
+        _settle(models, b, mean_square)
         row, best = np.arange(len(V)), np.argmin(mean_square, axis=1)
-        coef[bucket.tasks] = prior.models(V[row, best][:, None], bucket.tasks)[:, 0]
+        coef[bucket.tasks] = models[row, best]
         offset[bucket.tasks] = b[row, best]
         alpha[bucket.tasks] = chosen[row, best]
         errors[bucket.tasks] = mean_square[row, best]
@@ -170,6 +177,16 @@ def ridge_best(
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
     return RidgeFit(alpha, coef, offset, residuals, errors)
+
+
+def _mean_square(residuals: Array, bucket: Bucket) -> Array:
+    return np.sum(residuals**2, axis=2) / bucket.counts[:, None]
+
+
+def _settle(models: Array, intercepts: Array, errors: Array) -> None:
+    """Put zero for models (b, a, d) that are not finite, and infinity for errors (b, a)."""
+    bad = ~(np.isfinite(models).all(axis=2) & np.isfinite(intercepts) & np.isfinite(errors))
+    models[bad], intercepts[bad], errors[bad] = 0.0, 0.0, np.inf
 
 
 def _prepared(
@@ -192,19 +209,18 @@ def _bucket_path(
     rows = prior.rows(bucket, X)
     target = bucket.stack(y) - prior.predictions(bucket, X)
     counts = bucket.counts[:, None]
-    raw, row_mean, target_mean = target, 0.0, 0.0
+    raw, row_mean, target_mean = target, np.zeros(0), 0.0
     if intercept:
         row_mean = rows.sum(axis=1) / counts
         target_mean = target.sum(axis=1, keepdims=True) / counts
         rows = (rows - row_mean[:, None, :]) * bucket.mask[:, :, None]
         target = (target - target_mean) * bucket.mask
-    dual = bucket.counts.min() <= rows.shape[2]
-    solve = _dual_path if dual else _primal_path
+    solve = _dual_path if bucket.least <= rows.shape[2] else _primal_path
     V, loo = solve(rows, target, alphas, bucket.mask if intercept else None)
     if not intercept:
         return V, np.zeros(alphas.shape), loo
     loo = np.where((counts == 1)[:, :, None], raw[:, None, :], loo)
-    return V, target_mean - np.einsum("bar,br->ba", V, row_mean), loo
+    return V, target_mean - (V @ row_mean[:, :, None])[:, :, 0], loo
 
 
 def _dual_path(
@@ -225,10 +241,10 @@ def _dual_path(
         shift = np.where(trace > 0, trace, 1.0)
         ones = centred / np.sqrt(counts)
         kernel = kernel + shift[:, :, None] * ones[:, :, None] * ones[:, None, :]
-    eigenvalues, U = np.linalg.eigh(kernel)
+    eigenvalues, U = eigh(kernel)
     inverse = 1 / (np.maximum(eigenvalues, 0)[:, None, :] + alphas[:, :, None])
-    projected = np.einsum("bnk,bn->bk", U, target)
-    dual = (inverse * projected[:, None, :]) @ U.transpose(0, 2, 1)
+    projected = target[:, None, :] @ U
+    dual = (inverse * projected) @ U.transpose(0, 2, 1)
     diagonal = inverse @ (U * U).transpose(0, 2, 1)
     if centred is not None:
         share = 1 / (counts * (shift + alphas))
@@ -241,10 +257,10 @@ def _primal_path(
     rows: Array, target: Array, alphas: Array, centred: Array | None
 ) -> tuple[Array, Array]:
     """Solve on the features' side: leverage ``h_r = x_rᵀ (XᵀX + α)⁻¹ x_r``, residual/(1 − h)."""
-    eigenvalues, V = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
+    eigenvalues, V = eigh(rows.transpose(0, 2, 1) @ rows)
     inverse = 1 / (np.maximum(eigenvalues, 0)[:, None, :] + alphas[:, :, None])
     rotated = rows @ V
-    solved = inverse * np.einsum("bnr,bn->br", rotated, target)[:, None, :]
+    solved = inverse * (target[:, None, :] @ rotated)
     residual = target[:, None, :] - solved @ rotated.transpose(0, 2, 1)
     spare = 1 - inverse @ (rotated * rotated).transpose(0, 2, 1)
     if centred is not None:

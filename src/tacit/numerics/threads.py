@@ -7,15 +7,17 @@ in the child), never clash with a caller's own threads, and keep compilation sho
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["batched_map", "n_threads", "one_blas_thread", "parallel_map"]
+__all__ = ["batched_map", "n_threads", "one_blas_thread", "parallel_map", "quiet_arithmetic"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -68,20 +70,61 @@ def _libraries() -> ThreadpoolController:
 
 
 def batched_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Do as `parallel_map`, for functions that call LAPACK on stacks of small matrices.
+    """Do as `parallel_map`, for functions that work off stacks of tasks, in `quiet_arithmetic`."""
 
-    The linear-algebra library is held to one thread meanwhile: its own threads gain nothing on
-    matrices of this size, and on a busy machine their spinning made a batched ``eigh`` of 35 × 35
-    matrices 40 times slower. A lone item has the library's threads to itself.
+    def quietly(item: Item) -> Result:
+        with np.errstate(all="ignore"):  # threads of the pool do not inherit it
+            return function(item)
+
+    with quiet_arithmetic():
+        return parallel_map(quietly, items)
+
+
+class _OneThread:
+    """Holds the linear-algebra library to one thread while anybody is inside.
+
+    Counted, because the setting belongs to the whole process: if every block restored what it
+    found, one that ends would give the threads back to another that is still at work.
     """
-    work = list(items)
-    if len(work) <= 1:
-        return [function(item) for item in work]
-    with one_blas_thread():
-        return parallel_map(function, work)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *failure: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold the linear-algebra library to one thread within a ``with`` block."""
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limited
+_one_thread = _OneThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Hold the linear-algebra library to one thread within a ``with`` block.
+
+    Its own threads gain nothing on matrices of a task's size, and on a busy machine their spinning
+    made a batched ``eigh`` of 35 × 35 matrices 40 times slower. And they cut a product differently
+    as their number and the load differ, so that the last bits of a task's model would tell what
+    else the process had to do.
+    """
+    return _one_thread
+
+
+@contextmanager
+def quiet_arithmetic() -> Iterator[None]:
+    """Do the tasks' arithmetic within: one BLAS thread, and no floating-point warning.
+
+    A warning is raised for the whole process and would tell everybody that some task's numbers
+    overflow; what a task computes badly shows in that task's own result.
+    """
+    with one_blas_thread(), np.errstate(all="ignore"):
+        yield

@@ -7,9 +7,12 @@ Floating point. A bounded message has norm ≤ radius in exact arithmetic: the c
 entries errs by a relative (D + 8)·2⁻⁵³ at most, so clipping aims at radius·(1 − (D + 16)·2⁻⁵²),
 and the entries are then cut, towards zero, to multiples of a public step, 2⁻³⁰ of the radius
 rounded up to a power of two. Multiples of one step add up exactly in float64, in any order, for up
-to 2²³ messages, so the sum of bounded vectors has exactly the sensitivity stated, without rounding.
-Sums that are not exact (second moments, row gradients taken through a matrix product) carry a
-relative slack of 2⁻²⁰ in their sensitivity, whose derivation stands beside them.
+to 2²³ messages (2²³ · 2³⁰ steps are 2⁵³), so the sum of bounded vectors has exactly the sensitivity
+stated, without rounding; more messages are refused. Sums that are not exact (second moments) carry
+a relative slack of 2⁻²⁰ in their sensitivity, whose derivation stands beside them.
+
+What is done to a message depends on that message alone, bit for bit. One that is NaN or infinite
+anywhere counts as the zero message: refusing it would tell everybody about it.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 _STEP_BITS = 30
 _SLACK = 1 + 2.0**-20
-_MOST_MESSAGES = 1 << 22
+_MOST_MESSAGES = 1 << 23
+_MOST_VECTORS = 1 << 22
 _BLOCK = 512
 # Below this a message has no direction to keep: it counts as zero.
 _TINY = 2.0**-400
@@ -51,23 +55,27 @@ def _checked_messages(messages: ArrayLike) -> Floats:
         raise InvalidInput(f"messages: must have shape (units, …), not {array.shape}")
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InvalidInput(f"messages: must be real numbers, not {array.dtype}")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        unit = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise InvalidInput(f"messages: NaN or infinite in message {unit}; mend it where it is made")
-    return array
+    return _finite_or_zero(array.astype(np.float64, copy=False))
+
+
+def _finite_or_zero(array: Floats) -> Floats:
+    """Return the messages with zero in place of every one that is not finite throughout."""
+    finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    if finite.all():
+        return array
+    return np.where(finite.reshape(-1, *(1,) * (array.ndim - 1)), array, 0.0)
 
 
 def _norms(flat: Floats) -> Floats:
-    """Return row norms, free of overflow and underflow."""
+    """Return row norms, free of overflow and underflow; each is a function of its row alone."""
     largest = np.max(np.abs(flat), axis=1, initial=0.0)
-    if np.all((largest < 2.0**400) & ((largest > 2.0**-400) | (largest == 0))):
-        return np.sqrt(np.einsum("ij,ij->i", flat, flat))
-    scale = np.where(largest > 0, largest, 1.0)
-    scaled = flat / scale[:, None]
-    # Where even this overflows the norm is infinite, and the message is scaled to zero.
-    with np.errstate(over="ignore"):
-        norms: Floats = scale * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    extreme = (largest >= 2.0**400) | ((largest <= 2.0**-400) & (largest > 0))
+    # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
+    with np.errstate(over="ignore", under="ignore"):
+        norms: Floats = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+        if extreme.any():
+            scaled = flat[extreme] / largest[extreme, None]
+            norms[extreme] = largest[extreme] * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
     return norms
 
 
@@ -101,8 +109,8 @@ class Bound:
 
     Guarantee: ``sensitivity(norm, adjacency)`` bounds the change of the sum (`aggregate`) of
     bounded messages between neighbouring data sets, whatever the messages were computed from. It
-    holds for the unit that axis 0 counts. NaN and infinite messages are refused before anything is
-    computed.
+    holds for the unit that axis 0 counts. A NaN or infinite message counts as the zero message, and
+    no message changes what becomes of another.
     """
 
     radius: float
@@ -120,7 +128,13 @@ class Bound:
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return the sum over axis 0 of messages that are bounded already."""
-        return np.sum(_checked_messages(messages), axis=0)
+        array = _checked_messages(messages)
+        if len(array) > _MOST_MESSAGES:
+            raise InvalidInput(
+                f"messages: {len(array)} of them; at most {_MOST_MESSAGES} add up exactly, so "
+                "release the sums of parts"
+            )
+        return np.sum(array, axis=0)
 
     def sensitivity(
         self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
@@ -193,40 +207,30 @@ class RowNormalise(VectorNormalise):
 class RowGradientClip(Bound):
     """Clip every row's gradient to ``radius``; the unit is the row.
 
-    Call it on gradients (N, d) or (N, k, d), or use `derivatives` for linear models, which never
-    forms them.
+    Call it on gradients (N, d) or (N, k, d), or on loss derivatives and rows (`of_linear`).
 
-    Guarantee: as `Bound`, for one row. The sensitivity includes a relative slack of 2⁻²⁰ so that
-    the sum may be taken in floating point in any order (a matrix product): n terms of norm ≤ C err
-    by at most n·2⁻⁵³·nC on either of two data sets, 2⁻²⁰·C for n = 2¹⁶ rows.
+    Guarantee: as `Bound`, for one row: bounded gradients are multiples of the radius's step and add
+    up exactly in float64, in any order, for up to `most_rows` of them.
     """
 
     unit: ClassVar[Unit] = Unit.ROW
+    most_rows: ClassVar[int] = _MOST_MESSAGES
 
-    def derivatives(self, derivative: ArrayLike, row_norms: ArrayLike) -> Array:
-        """Return the loss derivatives c with |c|·‖x‖ ≤ radius, for gradients c·x.
+    def of_linear(self, derivative: ArrayLike, rows: ArrayLike) -> Array:
+        """Return bounded gradients c·x of a linear model, (N, k, d).
 
         Parameters
         ----------
         derivative
-            ℓ'(z) of every row, (N,), or (N, k) for k outputs (clipped jointly).
-        row_norms
-            ‖x‖ of every row, (N,), as computed in float64.
-        """
-        values = np.asarray(derivative, dtype=np.float64)
-        lengths = np.asarray(row_norms, dtype=np.float64)
-        if not (np.isfinite(values).all() and np.isfinite(lengths).all()):
-            raise InvalidInput("derivative: NaN or infinite; mend the rows or the model first")
-        outputs = values.reshape(values.shape[0], -1)
-        with np.errstate(over="ignore"):
-            gradient_norms = _norms(outputs) * lengths
-        # 2⁻³⁰ covers the rounding of norms of up to 2²⁰ features and outputs.
-        target = self.radius * (1 - 2.0**-30)
-        factors = np.minimum(1.0, target / np.maximum(gradient_norms, target))
-        return (outputs * factors[:, None]).reshape(values.shape)
+            ℓ'(z) of every row and output, (N, k); the outputs are clipped jointly.
+        rows
+            x of every row, (N, d).
 
-    def _reach(self, adjacency: Adjacency) -> float:
-        return super()._reach(adjacency) * _SLACK
+        Guarantee: as `Bound`; of a row with a NaN or infinite number, zero.
+        """
+        values, x = np.asarray(derivative, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self(values[:, :, None] * x[:, None, :])
 
 
 @dataclass(frozen=True)
@@ -271,8 +275,8 @@ class SecondMoment(Bound):
         """Return Σ w wᵀ, (d, d), or its diagonal, (d,), of bounded messages (m, d) or (m, k, d)."""
         array = _checked_messages(messages)
         vectors = array.reshape(-1, array.shape[-1])
-        if vectors.shape[0] > _MOST_MESSAGES:
-            raise InvalidInput(f"messages: {vectors.shape[0]} vectors; at most {_MOST_MESSAGES}")
+        if vectors.shape[0] > _MOST_VECTORS:
+            raise InvalidInput(f"messages: {vectors.shape[0]} vectors; at most {_MOST_VECTORS}")
         return _pairwise_moment(vectors, diagonal=self.diagonal)
 
     def sensitivity(

@@ -17,6 +17,7 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
+from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.bounds import Bound, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -78,7 +79,7 @@ class AveragedProtocol:
 
     def aggregate(self, messages: Array) -> Array:
         """Sum; the public divisor is applied after the noise."""
-        return messages.sum(axis=0)
+        return self.limit(self.clip).aggregate(messages)
 
     def mechanism(self, t: int) -> Mechanism:
         """Return the mechanism of the only round."""
@@ -93,7 +94,7 @@ class AveragedProtocol:
         models = np.zeros_like(state.models)
         for number, part in enumerate(state.outputs):
             unit = mean[number] / max(float(np.linalg.norm(mean[number])), 1e-300)
-            shadow = part.replace(X=np.ascontiguousarray((part.X @ unit)[:, None]))
+            shadow = part.replace(X=row_products(part.X, unit)[:, None])
             fit = local_fit(shadow, self.loss, intercept=self.fit_intercept)
             models[:, number, :-1] = np.maximum(fit.coef, 0.0) * unit
             models[:, number, -1] = fit.intercept

@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
+from tacit.numerics.buckets import task_products
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.local_fit import leave_one_out_weights
 from tacit.numerics.objective import Objective
@@ -102,7 +103,8 @@ class _Home:
         x_scale = np.sqrt(np.where(energy > 0, energy, 1.0))
         X = X / x_scale[index][:, None]
         appended = fit_intercept and not squared
-        blocks = [X @ root, X] + ([np.ones((len(X), 1))] if appended else [])
+        blocks = [task_products(X, tasks.offsets, root), X]
+        blocks += [np.ones((len(X), 1))] if appended else []
         rows = TaskSet.from_arrays(np.hstack(blocks), y, index)
         return cls(Objective(rows, loss), root, x_mean, x_scale, y_mean, y_scale, appended)
 
@@ -128,7 +130,7 @@ class _Home:
     def models(self, V: Array) -> Array:
         """Return (m, d + 1) models in the units of the data, the intercept last."""
         d, r = self.root.shape
-        coef = V[:, :r] @ self.root.T + V[:, r : r + d]
+        coef = (V[:, None, :r] @ self.root.T)[:, 0] + V[:, r : r + d]
         coef = coef * (self.y_scale / self.x_scale)[:, None]
         level = V[:, -1] if self.appended else self.y_mean
         return np.column_stack([coef, level - np.einsum("md,md->m", coef, self.x_mean)])

@@ -107,7 +107,7 @@ class MeanRegularizedProtocol:
 
     def aggregate(self, messages: Array) -> Array:
         """Sum; the public divisor is applied after the noise."""
-        return messages.sum(axis=0)
+        return self.limit(self.clip).aggregate(messages)
 
     def mechanism(self, t: int) -> Mechanism:
         """Return the mechanism of round ``t``."""

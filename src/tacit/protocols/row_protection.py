@@ -27,6 +27,8 @@ from tacit.tasks import TaskSet
 
 __all__ = ["RowProtection", "row_mechanism"]
 
+_BATCH_ROWS = 100_000  # gradients of so many rows are held at once
+
 
 def row_mechanism(radius: float, *, epsilon: float, delta: float) -> Mechanism:
     """Return the noise on each task's sum of row gradients clipped to ``radius``.
@@ -83,7 +85,23 @@ class RowProtection:
                 y = np.clip(y, -self.target_bound, self.target_bound)
             slopes.append(-loss.derivative(np.zeros_like(y), y))
         limit = RowGradientClip(self.radius(loss, self.row_norm, self.target_bound, len(outputs)))
-        norms = np.sqrt(np.einsum("nd,nd->n", rows.X, rows.X, dtype=np.float64))
-        bounded = limit.derivatives(np.stack(slopes, axis=1), norms)
-        sums = [rows.task_sums(rows.X * bounded[:, [c]]) for c in range(len(outputs))]
-        return self.mechanism.release(np.stack(sums, axis=1), self.entropy).value
+        sums = _sums(limit, np.stack(slopes, axis=1), rows)
+        return self.mechanism.release(sums, self.entropy).value
+
+
+def _sums(limit: RowGradientClip, derivative: Array, rows: TaskSet) -> Array:
+    """Return every task's exact sum of bounded row gradients, (m, k, d).
+
+    Beyond `RowGradientClip.most_rows` a sum is not exact; of a task with more the last are left
+    out, as refusing them would tell everybody of the task's size.
+    """
+    sums, first = [], 0
+    for batch in rows.batches(_BATCH_ROWS):
+        part = slice(first, first + batch.n_rows)
+        gradients = limit.of_linear(derivative[part], batch.X)
+        rank = np.arange(batch.n_rows) - batch.offsets[batch.task_of_row]
+        gradients[rank >= limit.most_rows] = 0.0
+        total = batch.task_sums(gradients.reshape(batch.n_rows, -1))
+        sums.append(total.reshape(batch.n_tasks, *gradients.shape[1:]))
+        first += batch.n_rows
+    return np.concatenate(sums)

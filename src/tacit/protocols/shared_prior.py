@@ -18,6 +18,7 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
+from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import LocalFit, local_fit
 from tacit.numerics.prior_average import CandidatePrior, averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
@@ -184,7 +185,7 @@ class SharedPriorProtocol:
         weights = np.einsum("kd,kd->k", direction, direction)
         lengths = np.zeros(state.outputs[0].n_tasks)
         for tasks, along, weight in zip(state.outputs, direction, weights, strict=True):
-            line = tasks.replace(X=np.ascontiguousarray(tasks.X @ along[:, None], dtype=float))
+            line = tasks.replace(X=row_products(tasks.X, along)[:, None])
             fit = local_fit(line, self.loss, alpha=alpha, intercept=self.fit_intercept)
             lengths += weight * fit.coef[:, 0]
         return lengths / weights.sum()
@@ -194,7 +195,7 @@ class SharedPriorProtocol:
         found = np.empty((state.outputs[0].n_tasks, self.n_outputs))
         for number, tasks in enumerate(state.outputs):
             mean = np.zeros(tasks.n_features) if state.mean is None else state.mean[number]
-            predicted = tasks.task_sums(tasks.X @ mean) / tasks.counts
+            predicted = tasks.task_sums(row_products(tasks.X, mean)) / tasks.counts
             level = tasks.task_sums(np.asarray(tasks.y, dtype=float)) / tasks.counts
             if self.loss.name != "squared":
                 # Log-odds of the task's share of positives, each class given half a row.

@@ -1,0 +1,88 @@
+"""A message is bounded by itself alone, and what is added up is added up exactly or refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tacit.errors import InvalidInput
+from tacit.losses import SquaredLoss
+from tacit.privacy import bounds
+from tacit.privacy.bounds import RowGradientClip, VectorClip, VectorNormalise
+from tacit.privacy.mechanisms import Exact
+from tacit.privacy.samplers import SystemEntropy
+from tacit.protocols.row_protection import RowProtection
+from tacit.tasks import TaskSet
+
+HUGE = [2.0**400, 1e300, 1.7e308]
+
+
+@pytest.mark.parametrize("huge", HUGE)
+@pytest.mark.parametrize("bound", [VectorClip(1.0), VectorNormalise(1.0)])
+def test_a_huge_message_moves_the_sum_by_no_more_than_the_sensitivity(bound, huge):
+    # Copies of one message whose norm rounds differently when it is computed in another way.
+    for seed in range(40):
+        message = 3 * np.random.default_rng(seed).normal(size=6)
+        copies = np.broadcast_to(message, (20_000, 6))
+        opposite = -message / np.abs(message).max() * huge
+        both = [
+            bound.aggregate(bound(np.vstack([copies, last[None]]))) for last in (message, opposite)
+        ]
+        moved = sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(*both, strict=True))
+        assert moved <= Fraction(bound.sensitivity("l2", "replace-one")) ** 2
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-200])
+def test_a_tiny_message_changes_no_other(tiny):
+    messages = np.random.default_rng(0).normal(size=(200, 6))
+    alone = VectorNormalise(1.0)(messages)
+    together = VectorNormalise(1.0)(np.vstack([messages, np.full((1, 6), tiny)]))
+    np.testing.assert_array_equal(together[:-1], alone)
+
+
+def test_more_messages_than_add_up_exactly_are_refused(monkeypatch):
+    monkeypatch.setattr(bounds, "_MOST_MESSAGES", 100)
+    VectorClip(1.0).aggregate(np.zeros((100, 2)))
+    with pytest.raises(InvalidInput, match="101"):
+        VectorClip(1.0).aggregate(np.zeros((101, 2)))
+
+
+def test_the_largest_sum_allowed_is_exact():
+    # 2²³ messages of norm 1 are 2⁵³ steps: an odd step more or less still shows.
+    message = VectorClip(1.0)(np.array([[1.0]]))[0, 0]
+    total = bounds._MOST_MESSAGES * message
+    assert Fraction(total) == bounds._MOST_MESSAGES * Fraction(message)
+    step = 2.0**-29
+    assert Fraction(total - step) == Fraction(total) - Fraction(step)
+
+
+def _messages(X, y, target_bound=1.0):
+    tasks = TaskSet.from_arrays(X, y)
+    return RowProtection(Exact(), SystemEntropy(), 1.0, target_bound).messages(
+        [tasks], SquaredLoss()
+    )[0, 0]
+
+
+def test_a_replaced_row_moves_a_tasks_sum_by_its_own_gradients_however_many_rows_there_are():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(70_000, 3)), rng.normal(size=70_000)  # above 2¹⁶
+    other = X.copy()
+    other[17] = -1e3 * X[17]
+    own = slice(17, 18)
+    for before, after, left, came in zip(
+        _messages(X, y),
+        _messages(other, y),
+        _messages(X[own], y[own]),
+        _messages(other[own], y[own]),
+        strict=True,
+    ):
+        assert Fraction(before) - Fraction(after) == Fraction(left) - Fraction(came)
+
+
+def test_a_task_of_too_many_rows_leaves_out_its_last_and_stops_nobody(monkeypatch):
+    monkeypatch.setattr(RowGradientClip, "most_rows", 40)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    np.testing.assert_array_equal(_messages(X, y), _messages(X[:40], y[:40]))
