@@ -30,6 +30,7 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.estimators import _input
 from tacit.estimators._private import PrivateEstimator, default_delta, open_ledger
+from tacit.privacy._pricing import check_data
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.entropy import Entropy, entropy_from
@@ -40,6 +41,8 @@ from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
 
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
+
+_ROWS = "epsilon_rows"
 
 
 def _log_decay(mean: float) -> float:
@@ -116,6 +119,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     test_size : float, default 0.3
         Share of every task's rows that its model is scored on.
     ledger : Ledger, path or None
+    data : str or None
+        The ledger's name for these rows; None counts on every line. See `Ledger`.
     random_state : int or None
         For tests only: marks the statement as not private.
 
@@ -130,7 +135,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     of runs is logarithmic and independent of the data, only the run with the best noisy score is
     published, and Papernot & Steinke (2022), Theorem 2 with η = 0, bounds the Rényi divergence of
     that. Runs that are not published never leave the process. A run whose releases cost more than
-    planned raises `PrivacyLeak`.
+    planned raises `PrivacyLeak`. Row noise (``epsilon_rows``) is refused: each repetition would
+    draw it anew, and the scores use the rows as they are.
     """
 
     def __init__(
@@ -144,6 +150,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         score_share: float = 0.2,
         test_size: float = 0.3,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -154,6 +161,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.score_share = score_share
         self.test_size = test_size
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
 
     def _check_parameters(self) -> list[dict[str, Any]]:
@@ -168,7 +176,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         if _check.positive("mean_runs", self.mean_runs, remedy="use 10") <= 1:
             raise InvalidInput(f"mean_runs={self.mean_runs!r}: must be above 1; use 10")
         names, known = tuple(self.parameters), set(self.estimator.get_params())
-        reserved = {"epsilon", "delta", "ledger", "random_state"} & set(names)
+        reserved = {"epsilon", "delta", "ledger", "data", "random_state"} & set(names)
         if not names or reserved or not set(names) <= known:
             wrong = sorted(reserved or set(names) - known)
             raise InvalidInput(
@@ -178,6 +186,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         values = [list(self.parameters[name]) for name in names]
         if not all(values):
             raise InvalidInput("parameters: every name needs at least one value")
+        asked = [getattr(self.estimator, "epsilon_rows", None), *self.parameters.get(_ROWS, ())]
+        protected = [value for value in asked if value is not None]
+        if protected:
+            raise InvalidInput(
+                f"epsilon_rows={protected[0]!r}: a search draws row noise again for every run and "
+                "scores it on unprotected rows, so rows would not be protected; fit without a "
+                "search, or leave out epsilon_rows"
+            )
+        check_data(self.data)
         return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*values)]
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
@@ -196,6 +213,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             [event],
             unit=Unit.TASK,
             adjacency=Adjacency.REPLACE_ONE,
+            data=self.data,
             delta=delta,
             label=f"PrivateSearch of {type(self.estimator).__name__}",
         )
@@ -240,7 +258,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         budget = gaussian_epsilon(mu * math.sqrt(1 - self.score_share) * (1 - 1e-9), delta)
         seed = None if entropy.system else entropy.integer(1) % 2**32
         model = clone(self.estimator).set_params(
-            **chosen, epsilon=budget, delta=delta, ledger=None, random_state=seed
+            **chosen, epsilon=budget, delta=delta, ledger=None, data=None, random_state=seed
         )
         (train, _, train_tasks), (test, test_index, test_tasks) = parts
         model.fit(_input.take_rows(X, train), values[train], tasks=train_tasks)

@@ -160,12 +160,11 @@ def test_a_target_of_one_class_only_still_gets_a_model(method):
 
 
 @both
-def test_a_ledger_counts_source_and_target_apart(method, tmp_path):
+def test_a_ledger_counts_source_and_target_apart_where_they_have_names(method, tmp_path):
     ledger = Ledger(tmp_path / "ledger.db", epsilon=1.0, delta=0.0)
-    model = method(1.0, ledger=ledger)
-    package = model.fit_source(*_rows(100, 0))
-    model.fit(*_rows(50, 1), source=package)
-    assert {line.data for line in ledger.lines()} == {"source", "target"}
+    package = method(1.0, ledger=ledger, data="bank").fit_source(*_rows(100, 0))
+    model = method(1.0, ledger=ledger, data="shop").fit(*_rows(50, 1), source=package)
+    assert {line.data for line in ledger.lines()} == {"bank", "shop"}
     with pytest.raises(BudgetExceeded):
         model.fit(*_rows(50, 1), source=package)
 

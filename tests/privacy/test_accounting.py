@@ -193,7 +193,8 @@ def test_gaussian_composition_is_exact_and_the_others_are_above():
     events = [Gaussian(4.0), Gaussian(7.0), times(Gaussian(9.0), 5)]
     mu = math.sqrt(1 / 16 + 1 / 49 + 5 / 81)
     cost = compose(events, delta=1e-6)
-    assert (cost.accountant, cost.epsilon) == ("gdp", gaussian_epsilon(mu, 1e-6))
+    assert cost.accountant == "gdp"
+    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, 1e-6), rel=1e-14)
     for name in ("pld", "rdp", "zcdp"):
         assert compose(events, delta=1e-6, accountant=name).epsilon >= cost.epsilon * (1 - 1e-9)
     assert compose(events, delta=1e-6, accountant="pld").epsilon == pytest.approx(

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.privacy.accounting import PrivacyFilter, calibrate, compose, gaussian_mu
-from tacit.privacy.accounting.filters import mu_squared, rdp_order
+from tacit.privacy.accounting.filters import mu_spend, rdp_order
 from tacit.privacy.events import EpsilonDeltaDpEvent as Step
 
 Gaussian = dp_event.GaussianDpEvent
@@ -65,7 +65,7 @@ def test_a_refusal_says_what_was_asked_and_left_and_spends_nothing():
 
 def test_pure_steps_enter_the_gaussian_filter_by_a_curve_below_their_own():
     for epsilon in (1e-6, 0.3, 1.0, 8.0):
-        mu = math.sqrt(mu_squared(((Step(epsilon), 1),)))
+        mu = math.sqrt(mu_spend(((Step(epsilon), 1),)).mu_squared)
         assert norm.cdf(-mu / 2) == pytest.approx(1 / (1 + math.exp(epsilon)), rel=1e-9)
         # The Gaussian trade-off curve lies below the response's everywhere.
         lie = 1 / (1 + math.exp(epsilon))

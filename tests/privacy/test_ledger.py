@@ -126,19 +126,19 @@ def test_sampled_runs_do_not_join_a_gaussian_line_and_the_error_says_why():
     assert mixed.spent().epsilon <= 1.0
 
 
-def test_units_adjacencies_and_data_sets_are_kept_apart():
+def test_data_sets_are_kept_apart_and_the_fullest_line_is_shown():
     ledger = Ledger(":memory:", 1.0, 1e-5)
-    full = [Gaussian(calibrate(1.0, 1e-5))]
-    spend(ledger, full, **LINE)
-    spend(ledger, full, **ADD)
-    spend(ledger, full, unit="row", adjacency="replace-one")
+    full, half = [Gaussian(calibrate(1.0, 1e-5))], [Gaussian(calibrate(0.5, 1e-5))]
+    spend(ledger, half, data="one", **LINE)
     spend(ledger, full, data="other", **LINE)
-    assert len(ledger.lines()) == 4
-    with pytest.raises(BudgetExceeded):
-        ledger.reserve(full, **LINE)
-    with pytest.raises(LedgerError, match="several lines"):
-        ledger.spent()
-    assert ledger.spent(data="other").epsilon == pytest.approx(1.0)
+    assert len(ledger.lines()) == 2
+    with pytest.raises(BudgetExceeded, match="other data, unit task"):
+        ledger.reserve(half, data="other", **LINE)
+    assert ledger.spent() == ledger.spent("other")
+    assert ledger.spent("other").epsilon == pytest.approx(1.0)
+    assert ledger.spent("one").epsilon == pytest.approx(0.5)
+    assert ledger.left() == ledger.left("other")
+    assert ledger.left("one").epsilon > 0.5
 
 
 def test_sampling_that_does_not_amplify_is_refused():
@@ -382,6 +382,74 @@ def test_a_handle_is_not_used_across_a_fork(path):
     ledger._chain._pid = os.getpid() + 1
     with pytest.raises(LedgerError, match="another process"):
         ledger.reserve(Gaussian(9.0), **LINE)
+
+
+# -- runs that go on in another process ----------------------------------------------------------
+
+
+def test_a_run_goes_on_in_a_new_process_with_what_is_left(path):
+    noise = calibrate(1.0, 1e-5, n_releases=4)
+    with Ledger(path, 1.0, 1e-5) as ledger:
+        dead = ledger.reserve([Gaussian(noise)] * 4, data="clinic", **LINE)
+        dead.charge(Gaussian(noise))
+    with Ledger(path) as ledger:
+        reservation = ledger.resume(dead.run)
+        assert (reservation.data, reservation.unit) == ("clinic", "task")
+        assert (reservation.adjacency, reservation.cost) == ("replace-one", dead.cost)
+        with pytest.raises(BudgetExceeded, match="3 left"):
+            reservation.charge(dp_event.SelfComposedDpEvent(Gaussian(noise), 4))
+        assert ledger.spent().epsilon == pytest.approx(1.0)
+        for _ in range(3):
+            reservation.charge(Gaussian(noise))
+        reservation.close()
+        assert ledger.spent().epsilon == compose([Gaussian(noise)] * 4, delta=1e-5).epsilon
+        assert (ledger.lines()[0].n_reservations, ledger.lines()[0].n_charges) == (1, 4)
+        with pytest.raises(LedgerError, match="is closed"):
+            ledger.resume(dead.run)
+        ledger.verify()
+
+
+def test_a_run_has_one_holder_at_a_time(path):
+    with Ledger(path, 1.0, 1e-5) as ledger, Ledger(path) as other:
+        first = ledger.reserve([Gaussian(9.0)] * 3, **LINE)
+        first.charge(Gaussian(9.0))
+        second = other.resume(first.run)
+        with pytest.raises(LedgerError, match="taken over by another process"):
+            first.charge(Gaussian(9.0))
+        first.close()  # is not his to end
+        second.charge(Gaussian(9.0))
+        third = ledger.resume(first.run)
+        with pytest.raises(LedgerError, match="taken over"):
+            second.charge(Gaussian(9.0))
+        assert sum(third.left["task"].values()) == 1
+        third.close()
+        assert ledger.spent().epsilon == compose([Gaussian(9.0)] * 2, delta=1e-5).epsilon
+
+
+def test_a_resumed_run_remembers_its_row_noise(path):
+    with Ledger(path, 2.0, 0.0) as ledger:
+        run = ledger.reserve(Step(1.0), rows=Step(0.5), **LINE).run
+        resumed = ledger.resume(run)
+        with pytest.raises(LedgerError, match="charge_rows first"):
+            resumed.charge(Step(1.0))
+        resumed.charge_rows()
+        again = ledger.resume(run)
+        again.charge(Step(1.0))
+        again.close()
+        assert ledger.spent(unit="row").epsilon == 0.5
+        assert ledger.spent(unit="task").epsilon == 1.0
+
+
+def test_only_open_runs_of_this_ledger_are_resumed(path):
+    with Ledger(path, 1.0, 1e-5) as ledger:
+        dead = ledger.reserve([Gaussian(9.0)] * 3, **LINE)
+        with pytest.raises(LedgerError, match="no run 'f00'"):
+            ledger.resume("f00")
+        head = ledger.head
+        assert ledger.recover() == 1
+        with pytest.raises(LedgerError, match="is closed"):
+            ledger.resume(dead.run)
+        assert ledger.verify(head)
 
 
 # -- crashes and races ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ _OPTIONS = {
     "random_state": "--seed",
     "unknown_task": "--unknown-task",
     "ledger": "--ledger",
+    "data": "--data-name",
     "progress": None,
     "engine": None,
 }

@@ -67,6 +67,7 @@ class Request:
             self.tune,
             epsilon=estimator.epsilon,
             delta=estimator.delta,
+            data=estimator.data,
             random_state=estimator.random_state,
         )
         search._check_parameters()

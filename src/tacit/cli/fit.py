@@ -104,6 +104,14 @@ def fit(
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
+    data_name: Annotated[
+        str | None,
+        typer.Option(
+            help="The ledger's name for these rows, which share none with data of another name; "
+            "a run without a name counts on every line.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Repeatable noise: for tests, NOT private.", rich_help_panel=_PRIVACY),
@@ -170,6 +178,7 @@ def fit(
             "mechanism": mechanism,
             "clip": number_or_auto("--clip", clip),
             "n_rounds": number_or_auto("--rounds", rounds, int),
+            "data": data_name,
             "random_state": seed,
             "unknown_task": unknown_task,
         },

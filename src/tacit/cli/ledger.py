@@ -54,6 +54,7 @@ def _contents(opened: Ledger) -> dict[str, Any]:
                 "left_delta": line.left.delta,
                 "n_runs": line.n_reservations,
                 "n_releases": line.n_charges,
+                "n_row_runs": line.n_row_runs,
             }
             for line in opened.lines()
         ],
@@ -79,6 +80,12 @@ def show(path: File, quiet: Quiet = False, json: Json = False) -> None:
             f"ε = {line['left_epsilon']:.4g}, δ = {line['left_delta']:.2g}",
         )
     output.show(table if found["lines"] else "nothing was spent")
+    for line in found["lines"]:
+        if line["n_row_runs"]:
+            output.show(
+                f"{line['data']}: {line['n_row_runs']} run(s) protect single rows only and promise "
+                "a task as a whole nothing; they are on the row line"
+            )
     output.result(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -10,6 +11,7 @@ from tacit import _check
 from tacit.engines import local
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskEstimator
+from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.samplers import entropy_from
@@ -17,7 +19,16 @@ from tacit.privacy.statement import Statement
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["PrivateEstimator", "default_delta", "open_ledger"]
+__all__ = ["PrivateEstimator", "RowNoise", "default_delta", "open_ledger"]
+
+
+@dataclass(frozen=True)
+class RowNoise:
+    """The event of noise on rows, drawn once before any message is made, and its (ε, δ)."""
+
+    event: Any = None
+    epsilon: float = 0.0
+    delta: float = 0.0
 
 
 def default_delta(n_units: int) -> float:
@@ -49,6 +60,9 @@ class PrivateEstimator(MultiTaskEstimator):
     n_rounds : int or "auto"
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
+    data : str or None
+        The ledger's name for these rows, which share none with data of another name. None may be
+        any data, and counts on every line.
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local"
@@ -59,6 +73,7 @@ class PrivateEstimator(MultiTaskEstimator):
     epsilon: float
     delta: float | str
     ledger: Ledger | str | PathLike[str] | None
+    data: str | None
     random_state: Any
     engine: str
     progress: Any
@@ -79,6 +94,7 @@ class PrivateEstimator(MultiTaskEstimator):
             delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
+        check_data(self.data)
         _check.one_of("engine", self.engine, ("local",))
         if self.progress is not None and not callable(self.progress):
             raise InvalidInput(
@@ -96,22 +112,31 @@ class PrivateEstimator(MultiTaskEstimator):
         curator: str = "trusted",
         assumptions: tuple[str, ...] = (),
         not_protected: tuple[str, ...] = (),
+        rows: RowNoise | None = None,
     ) -> tuple[local.Outcome, Statement, Billboard]:
         """Reserve the whole budget, run the protocol, and state what was guaranteed.
 
-        Guarantee: the ledger accepts or refuses all of the protocol's releases before the data
-        are touched; each release is charged before it is published.
+        Guarantee: the ledger accepts or refuses all of the protocol's releases, and its noise on
+        ``rows``, before the data are touched; each is charged before it is made, and a refusal
+        changes nothing.
         """
         delta = self._delta(tasks.n_tasks)
         events = [protocol.mechanism(t).event for t in range(protocol.n_rounds)]
-        reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
+        noise = rows or RowNoise()
+        total = max(self.epsilon, noise.epsilon), max(delta, noise.delta)
+        reservation = open_ledger(self.ledger, *total).reserve(
             events,
             unit=protocol.unit,
             adjacency=protocol.adjacency,
+            data=self.data,
             delta=delta,
+            rows=noise.event,
+            rows_delta=noise.delta if rows else None,
             label=type(self).__name__,
         )
         with reservation:
+            if rows is not None:
+                reservation.charge_rows()
             billboard = Billboard(reservation)
             outcome = local.run(
                 protocol,

@@ -17,6 +17,7 @@ from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier
 from tacit.estimators._private import default_delta, open_ledger
+from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.objective import ObjectivePerturbation
@@ -60,6 +61,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
     fit_intercept: bool
     intercept_scaling: float
     ledger: Ledger | str | PathLike[str] | None
+    data: str | None
     random_state: Any
 
     def _check_parameters(self) -> None:
@@ -74,6 +76,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
             delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
+        check_data(self.data)
         if self.alpha != "auto":
             _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
         _check.positive("row_norm", self.row_norm, remedy="give a public bound of a row's norm")
@@ -99,7 +102,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
         return Budget(float(self.epsilon), delta)
 
     def _reserved(
-        self, mechanism: ObjectivePerturbation, data: str
+        self, mechanism: ObjectivePerturbation
     ) -> AbstractContextManager[Reservation | None]:
         """Return the reservation of one release; None where no ledger was asked for."""
         if self.ledger is None:
@@ -108,7 +111,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
             [mechanism.event],
             unit=Unit.ROW,
             adjacency=Adjacency.REPLACE_ONE,
-            data=data,
+            data=self.data,
             delta=mechanism.delta,
             label=type(self).__name__,
         )
@@ -120,15 +123,17 @@ class RowPrivateClassifier(MultiTaskClassifier):
         *,
         data: str,
         n_rows: int,
+        charged: bool = False,
     ) -> tuple[list[Array], Statement, Billboard]:
         """Reserve the budget, solve, charge and post the models; return them as posted.
 
         Guarantee: the ledger accepts or refuses before the rows are touched. ``solve`` may fit
         several models under one event only if every row enters one of them (parallel composition).
+        ``data`` is the party's role; with ``charged`` the ledger was charged for it already.
         """
         entropy = _entropy_of(self.random_state, data)
         budget = Budget(mechanism.epsilon, mechanism.delta)
-        with self._reserved(mechanism, data) as reservation:
+        with nullcontext() if charged else self._reserved(mechanism) as reservation:
             billboard = Billboard(reservation)
             models = solve(entropy)
             release = mechanism.packed(models, entropy)

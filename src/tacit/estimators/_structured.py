@@ -18,7 +18,7 @@ from tacit.baselines.structured import (
 )
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
-from tacit.estimators._private import PrivateEstimator, default_delta, open_ledger
+from tacit.estimators._private import PrivateEstimator, RowNoise, default_delta
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import geometric, power, scale_gaussian, scale_pure
@@ -76,6 +76,7 @@ class StructuredEstimator(PrivateEstimator):
         row_norm: float = 1.0,
         target_bound: float | None = None,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         engine: str = "local",
         progress: Any = None,
@@ -98,6 +99,7 @@ class StructuredEstimator(PrivateEstimator):
         self.row_norm = row_norm
         self.target_bound = target_bound
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
@@ -240,13 +242,16 @@ class StructuredEstimator(PrivateEstimator):
             return self._learn_open(tasks, targets)
         protocol = self._protocol(tasks, targets)
         rows = getattr(protocol, "rows", None)
-        row_statement = None if rows is None else self._charge_rows(rows, tasks)
-        outcome, statement, billboard = self._run(protocol, tasks, assumptions=(_ASSUMPTION,))
+        noise = None if rows is None else self._row_noise(rows, tasks)
+        outcome, statement, billboard = self._run(
+            protocol, tasks, assumptions=(_ASSUMPTION,), rows=noise
+        )
         extra: dict[str, Any] = {}
         shape = getattr(outcome.state, "shape", None)
         if shape is not None:
             extra["shared_covariance_"] = shape.covariance()
-        if row_statement is not None:
+        if rows is not None and noise is not None:
+            row_statement = self._row_statement(rows, noise, tasks)
             extra["row_privacy_"] = row_statement
             statement = dataclasses.replace(
                 statement, assumptions=(*statement.assumptions, _row_text(row_statement))
@@ -260,29 +265,23 @@ class StructuredEstimator(PrivateEstimator):
             extra=extra,
         )
 
-    def _charge_rows(self, rows: RowProtection, tasks: TaskSet) -> Statement:
-        """Pay for the row-level noise before any row is read, and state what it buys.
+    def _row_noise(self, rows: RowProtection, tasks: TaskSet) -> RowNoise:
+        """Return what the noise on rows costs.
 
-        Guarantee: one event for all tasks, as every row is in one task (parallel composition).
+        Guarantee: one event for all tasks, as every row is in one task (parallel composition), and
+        for all rounds, as they use messages that are made once.
         """
         delta = 0.0 if self.delta == 0 else default_delta(tasks.n_rows)
-        epsilon = float(self.epsilon_rows or 0.0)
-        event = rows.mechanism.event
-        with open_ledger(self.ledger, epsilon, delta).reserve(
-            [event],
-            unit=Unit.ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-            delta=delta,
-            label=f"{type(self).__name__} rows",
-        ) as reservation:
-            reservation.charge(event)
+        return RowNoise(rows.mechanism.event, float(self.epsilon_rows or 0.0), delta)
+
+    def _row_statement(self, rows: RowProtection, noise: RowNoise, tasks: TaskSet) -> Statement:
         return Statement(
             unit=Unit.ROW,
             definition="joint differential privacy",
             adjacency=Adjacency.REPLACE_ONE,
-            epsilon=epsilon,
-            delta=delta,
-            accountant="gdp" if delta > 0 else "optimal",
+            epsilon=noise.epsilon,
+            delta=noise.delta,
+            accountant="gdp" if noise.delta > 0 else "optimal",
             mechanisms=(rows.mechanism.name,),
             n_releases=1,
             seeded=self.random_state is not None,

@@ -33,6 +33,7 @@ class _Averaged(PrivateEstimator):
         clip: float | str = "auto",
         fit_intercept: bool = True,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         engine: str = "local",
         progress: Any = None,
@@ -44,6 +45,7 @@ class _Averaged(PrivateEstimator):
         self.clip = clip
         self.fit_intercept = fit_intercept
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
@@ -124,7 +126,7 @@ class AveragedRegressor(MultiTaskRegressor, _Averaged):
         "auto" averages directions, which every task scales, with an intercept of its own, at home;
         a number is the public radius of a model with its intercept, and the average is the model.
     fit_intercept : bool, default True
-    ledger, random_state, engine, progress, unknown_task
+    ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other

@@ -53,7 +53,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     Parameters
     ----------
     epsilon, delta, alpha, eta, row_norm, rows, fit_intercept, intercept_scaling, ledger,
-    random_state
+    data, random_state
         As for `TransferClassifier`; ``row_norm`` bounds a row within each group.
     importance : array of shape (n_features,) summing to 1, or None
         Public importances: from domain knowledge or public data (`public_importance`). None: equal.
@@ -96,6 +96,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -112,6 +113,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.unknown_task = unknown_task
 

@@ -41,7 +41,7 @@ class LowRankRegressor(MultiTaskRegressor, StructuredEstimator):
     epsilon_rows, row_norm, target_bound : float or None, float, float or None
         Protect every row as well (see `tacit.protocols.row_protection`): its budget, the public
         norm rows are clipped to, and the public bound |y| is clipped to.
-    ledger, random_state, engine, progress, unknown_task
+    ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other

@@ -38,6 +38,7 @@ class _MeanRegularized(PrivateEstimator):
         n_rounds: int = 1,
         fit_intercept: bool = True,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         engine: str = "local",
         progress: Any = None,
@@ -51,6 +52,7 @@ class _MeanRegularized(PrivateEstimator):
         self.n_rounds = n_rounds
         self.fit_intercept = fit_intercept
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
@@ -166,7 +168,7 @@ class MeanRegularizedRegressor(MultiTaskRegressor, _MeanRegularized):
     n_rounds : int, default 1
         Releases; the budget is divided among them.
     fit_intercept : bool, default True
-    ledger, random_state, engine, progress, unknown_task
+    ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other

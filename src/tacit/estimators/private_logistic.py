@@ -49,6 +49,8 @@ class PrivateLogisticRegression(RowPrivateClassifier):
     intercept_scaling : float, default 0.3
         Value of that column relative to ``row_norm``.
     ledger : Ledger, path or None
+    data : str or None
+        The ledger's name for these rows; None counts on every line. See `Ledger`.
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say so.
     unknown_task : "error"
@@ -77,6 +79,7 @@ class PrivateLogisticRegression(RowPrivateClassifier):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -88,6 +91,7 @@ class PrivateLogisticRegression(RowPrivateClassifier):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.unknown_task = unknown_task
 

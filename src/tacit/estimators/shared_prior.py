@@ -43,6 +43,7 @@ class _SharedPrior(PrivateEstimator):
         clip: float | str = "auto",
         fit_intercept: bool = True,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         engine: str = "local",
         progress: Any = None,
@@ -54,6 +55,7 @@ class _SharedPrior(PrivateEstimator):
         self.clip = clip
         self.fit_intercept = fit_intercept
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
@@ -141,6 +143,8 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
         Fit an unpenalised intercept for each task, at home.
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
+    data : str or None
+        The ledger's name for these rows; None counts on every line. See `Ledger`.
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local"

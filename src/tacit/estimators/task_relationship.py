@@ -36,6 +36,7 @@ class _TaskRelationship(PrivateEstimator):
         clip: float | str = "auto",
         fit_intercept: bool = True,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         engine: str = "local",
         progress: Any = None,
@@ -48,6 +49,7 @@ class _TaskRelationship(PrivateEstimator):
         self.clip = clip
         self.fit_intercept = fit_intercept
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
@@ -155,7 +157,7 @@ class TaskRelationshipRegressor(MultiTaskRegressor, _TaskRelationship):
     clip : "auto" or float
         "auto" releases directions; a number is a public radius.
     fit_intercept : bool, default True
-    ledger, random_state, engine, progress, unknown_task
+    ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other

@@ -22,7 +22,7 @@ from tacit.privacy.entropy import Entropy
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.objective import ObjectivePerturbation
 from tacit.protocols.package import SourcePackage
-from tacit.protocols.transfer import Design, Learner, combined_centre, trust
+from tacit.protocols.transfer import Budget, Design, Learner, combined_centre, trust
 from tacit.tasks import TaskSet
 
 __all__ = ["SourceRequest", "TransferClassifier", "TransferEstimator"]
@@ -60,6 +60,10 @@ def _request(source: Any, source_task: Any, tasks: Any) -> SourceRequest:
 def _plain(classes: AnyArray) -> AnyArray:
     """Return classes as numbers or fixed-width text, which a file can hold without pickle."""
     return classes.astype(str) if classes.dtype == object else classes
+
+
+def _rows_of(tasks: TaskSet, task: int) -> slice:
+    return slice(int(tasks.offsets[task]), int(tasks.offsets[task + 1]))
 
 
 class TransferEstimator(RowPrivateClassifier):
@@ -103,7 +107,12 @@ class TransferEstimator(RowPrivateClassifier):
         return source._package(task_set.X, targets, task_set.feature_names)
 
     def _package(
-        self, X: Array, targets: Array, feature_names: tuple[str, ...] | None
+        self,
+        X: Array,
+        targets: Array,
+        feature_names: tuple[str, ...] | None,
+        *,
+        charged: bool = False,
     ) -> SourcePackage:
         design = self._design(X.shape[1])
         learner = Learner(design, self._budget(len(X)), targets.shape[1], len(X), self._strength)
@@ -112,6 +121,7 @@ class TransferEstimator(RowPrivateClassifier):
             lambda entropy: learner.learn(X, targets, entropy),
             data="source",
             n_rows=len(X),
+            charged=charged,
         )
         return SourcePackage(
             design=design,
@@ -176,16 +186,17 @@ class TransferEstimator(RowPrivateClassifier):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         design = self._design(tasks.n_features)
-        packages, chosen = self._sources.packages, list(range(tasks.n_tasks))
-        if self._sources.tasks:
-            chosen, packages = self._sources_within(tasks, targets)
+        chosen, packages = self._targets(tasks), self._sources.packages
         for package in packages:
             package.check_fits(design, tasks.feature_names)
-        spans = [slice(int(tasks.offsets[i]), int(tasks.offsets[i + 1])) for i in chosen]
+        spans = [_rows_of(tasks, i) for i in chosen]
         for i, span in zip(chosen, spans, strict=True):
             self._check_size(span.stop - span.start, design.n_groups, tasks.names[i])
         n_rows = sum(span.stop - span.start for span in spans)
         budget, alpha = self._budget(n_rows), self._strength
+        if self._sources.tasks:
+            self._charge_together(tasks, budget)
+            packages = self._sources_within(tasks, targets)
         sizes: list[int] = []
 
         def solve(entropy: Entropy) -> list[Array]:
@@ -198,7 +209,9 @@ class TransferEstimator(RowPrivateClassifier):
             return models
 
         event = ObjectivePerturbation(budget.epsilon, budget.delta, (1.0,))
-        posted, statement, billboard = self._publish(event, solve, data="target", n_rows=n_rows)
+        posted, statement, billboard = self._publish(
+            event, solve, data="target", n_rows=n_rows, charged=bool(self._sources.tasks)
+        )
         per_target = [posted[i * sizes[0] : (i + 1) * sizes[0]] for i in range(len(spans))]
         arrays = self._arrays(per_target, design)
         clipped = sum(design.longer(tasks.X[span]) for span in spans) if self.rows == "clip" else 0
@@ -220,19 +233,36 @@ class TransferEstimator(RowPrivateClassifier):
     def _check_size(self, n_rows: int, n_groups: int, name: Any) -> None:
         """Refuse a target that is too small for the method."""
 
-    def _sources_within(self, tasks: TaskSet, targets: Array) -> tuple[list[int], Packages]:
+    def _targets(self, tasks: TaskSet) -> list[int]:
+        """Return the positions of the tasks that are not sources."""
         for label in self._sources.tasks:
             if label not in tasks.names:
                 raise InvalidInput(f"source_task={label!r}: not one of the tasks {tasks.names}")
         chosen = [i for i, name in enumerate(tasks.names) if name not in self._sources.tasks]
         if not chosen:
             raise InvalidInput("source_task: names every task; leave at least one as target")
-        packages = []
-        for label in self._sources.tasks:
-            i = tasks.names.index(label)
-            span = slice(int(tasks.offsets[i]), int(tasks.offsets[i + 1]))
-            packages.append(self._package(tasks.X[span], targets[span], tasks.feature_names))
-        return chosen, tuple(packages)
+        return chosen
+
+    def _charge_together(self, tasks: TaskSet, target: Budget) -> None:
+        """Charge the releases of all sources and targets of one call, before the first is made.
+
+        Guarantee: every row is in one task, so it enters one of the releases only, and all of them
+        cost what the dearest does (parallel composition). A refusal comes before any of them.
+        """
+        spans = [_rows_of(tasks, tasks.names.index(label)) for label in self._sources.tasks]
+        budgets = [target, *(self._budget(span.stop - span.start) for span in spans)]
+        dearest = max(budgets, key=lambda budget: budget.delta)
+        mechanism = ObjectivePerturbation(dearest.epsilon, dearest.delta, (1.0,))
+        with self._reserved(mechanism) as reservation:
+            if reservation is not None:
+                reservation.charge(mechanism.event)
+
+    def _sources_within(self, tasks: TaskSet, targets: Array) -> Packages:
+        spans = [_rows_of(tasks, tasks.names.index(label)) for label in self._sources.tasks]
+        return tuple(
+            self._package(tasks.X[span], targets[span], tasks.feature_names, charged=True)
+            for span in spans
+        )
 
     def _centres(self, learner: Learner, packages: Packages) -> list[Array] | None:
         if not packages:
@@ -268,7 +298,8 @@ class TransferClassifier(TransferEstimator):
 
     Parameters
     ----------
-    epsilon, delta, alpha, row_norm, rows, fit_intercept, intercept_scaling, ledger, random_state
+    epsilon, delta, alpha, row_norm, rows, fit_intercept, intercept_scaling, ledger, data,
+    random_state
         As for `PrivateLogisticRegression`; source and target may have different budgets.
     eta : float in [0, 1] or "auto", default "auto"
         How far the target is pulled to zero rather than to the source. "auto" is 1/(1 + u), where u
@@ -298,6 +329,7 @@ class TransferClassifier(TransferEstimator):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
         random_state: Any = None,
         unknown_task: str = "error",
     ) -> None:
@@ -310,6 +342,7 @@ class TransferClassifier(TransferEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.ledger = ledger
+        self.data = data
         self.random_state = random_state
         self.unknown_task = unknown_task
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from tacit.errors import BudgetExceeded
@@ -14,29 +15,39 @@ from tacit.privacy.accounting.curves import response_parameter
 from tacit.privacy.accounting.filters import (
     Spend,
     basic_spend,
-    mu_squared,
+    mu_spend,
     rdp_order,
     rdp_spend,
     remaining,
     total_cost,
+    two_steps,
 )
 from tacit.privacy.accounting.leaves import Leaves, kind, repeated
 from tacit.privacy.unit import Adjacency
 
-__all__ = ["Budget", "spend_from_json", "spend_to_json"]
+__all__ = ["Budget", "Lines", "spend_from_json", "spend_to_json"]
 
 # A pure-ε run is kept at δ = 0 unless its tight composition at δ saves more than this share of ε.
 _WORTH_A_DELTA = 0.01
 
+Lines = Mapping[tuple[str, str], Sequence[Spend]]
+"""What was spent on each line that a run would be counted on, by data set and unit."""
+
 
 def spend_to_json(spend: Spend) -> dict[str, float | str]:
     """Return ``spend`` as JSON fields."""
-    return {key: finite_or_text(value) for key, value in asdict(spend).items()}
+    return {
+        "mu_squared": str(spend.mu_squared),
+        "rdp": finite_or_text(spend.rdp),
+        "epsilon": finite_or_text(spend.epsilon),
+        "delta": spend.delta,
+    }
 
 
 def spend_from_json(fields: Mapping[str, Any]) -> Spend:
     """Return the spend that `spend_to_json` wrote."""
-    return Spend(**{key: float(value) for key, value in fields.items()})
+    numbers = {key: float(fields[key]) for key in ("rdp", "epsilon", "delta")}
+    return Spend(Fraction(fields["mu_squared"]), **numbers)
 
 
 def _all_pure(parts: Leaves) -> bool:
@@ -45,7 +56,7 @@ def _all_pure(parts: Leaves) -> bool:
 
 @dataclass(frozen=True)
 class Budget:
-    """A total of (ε, δ) for one line, and the prices of runs on it.
+    """A total of (ε, δ) for every line, and the prices of runs on them.
 
     Guarantee: runs that `check` lets pass are (ε, δ)-DP together even when each was chosen from
     the releases of those before it; see `tacit.privacy.accounting.filters`.
@@ -55,7 +66,7 @@ class Budget:
     delta: float
 
     def rule_for(self, parts: Leaves) -> str:
-        """Return the rule for a line whose first run is ``parts``."""
+        """Return the rule for a ledger whose first run is ``parts``."""
         plain = all(kind(event) == "gaussian" for event, _ in parts)
         limited = self.delta > 0 and math.isfinite(self.epsilon)
         return "gdp" if plain and limited else "basic"
@@ -64,59 +75,90 @@ class Budget:
         self,
         rule: str,
         parts: Leaves,
-        taken: list[Spend],
+        lines: Lines,
         share: float | None,
         adjacency: Adjacency,
+        steps: int = 1,
     ) -> Spend:
-        """Return what a run of ``parts`` takes from a line where ``taken`` is gone."""
-        if rule == "gdp":
-            return Spend(mu_squared=mu_squared(parts))
-        if rule == "rdp":
-            return Spend(rdp=rdp_spend(parts, rdp_order(self.epsilon, self.delta)))
-        return self._basic(parts, taken, share, adjacency)
+        """Return what a run of ``parts`` takes from every one of ``lines``.
+
+        ``adjacency`` is the run's, and one step of the lines' adjacency takes ``steps`` of it.
+        """
+        if rule == "basic":
+            return self._basic(parts, lines, share, adjacency, steps)
+        spend = mu_spend(parts) if rule == "gdp" else rdp_spend(parts, self._order)
+        return self.converted(spend, parts, steps, rule)
+
+    @property
+    def _order(self) -> float:
+        return rdp_order(self.epsilon, self.delta)
+
+    def converted(self, spend: Spend, parts: Leaves, steps: int, rule: str) -> Spend:
+        """Return ``spend`` of ``parts`` for a change of the data in ``steps`` steps, 1 or 2."""
+        if steps == 1:
+            return spend
+        return two_steps(spend, parts, self._order if rule == "rdp" else None)
 
     def _basic(
-        self, parts: Leaves, taken: list[Spend], share: float | None, adjacency: Adjacency
+        self,
+        parts: Leaves,
+        lines: Lines,
+        share: float | None,
+        adjacency: Adjacency,
+        steps: int,
     ) -> Spend:
-        """Return the run's own tight (ε, δ).
+        """Return the run's own tight (ε, δ), converted.
 
         The share of δ is what the caller asks for; else half of what is left if the run then fits
         (so that later runs find some), else all of it.
         """
-        free = max(0.0, self.delta - total_cost("basic", taken, self.epsilon, self.delta).delta)
         best = Spend(epsilon=math.inf)
-        for delta in (0.5 * free, free) if share is None else (share,):
+        for delta in self._shares(lines, steps) if share is None else (share,):
             cost = compose(repeated(parts), delta=delta, adjacency=adjacency)
-            best = Spend(epsilon=cost.epsilon, delta=delta)
-            if self._fits("basic", [*taken, best]):
+            own = Spend(epsilon=cost.epsilon, delta=delta)
+            best = self.converted(own, parts, steps, "basic")
+            if self._fit("basic", lines, best):
                 break
         if _all_pure(parts):
-            plain = basic_spend(parts)
+            plain = self.converted(basic_spend(parts), parts, steps, "basic")
             worthless = plain.epsilon * (1 - _WORTH_A_DELTA) <= best.epsilon
-            if worthless and self._fits("basic", [*taken, plain]):
+            if worthless and self._fit("basic", lines, plain):
                 return plain
         return best
 
-    def _fits(self, rule: str, spends: list[Spend]) -> bool:
-        total = total_cost(rule, spends, self.epsilon, self.delta)
+    def _shares(self, lines: Lines, steps: int) -> Iterator[float]:
+        """Yield the shares of δ to try, in this order; a conversion multiplies them by 1 + e^ε."""
+        taken = (total_cost("basic", line, self.epsilon, self.delta) for line in lines.values())
+        free = max(0.0, self.delta - max((cost.delta for cost in taken), default=0.0))
+        yield from (0.5 * free, free)
+        if steps > 1 and free > 0:
+            yield from (free * 0.5**power for power in range(2, 30))
+
+    def _fit(self, rule: str, lines: Lines, spend: Spend) -> bool:
+        return all(self._fits(rule, taken, spend) for taken in lines.values())
+
+    def _fits(self, rule: str, taken: Sequence[Spend], spend: Spend) -> bool:
+        total = total_cost(rule, [*taken, spend], self.epsilon, self.delta)
         return total.epsilon <= self.epsilon and total.delta <= self.delta
 
-    def check(self, rule: str, taken: list[Spend], spend: Spend, path: str) -> None:
-        """Raise `BudgetExceeded` unless ``spend`` fits beside what is ``taken``."""
-        if self._fits(rule, [*taken, spend]):
-            return
-        asked = total_cost(rule, [spend], self.epsilon, self.delta)
-        left = remaining(rule, taken, self.epsilon, self.delta)
-        raise BudgetExceeded(
-            f"asked for ε = {asked.epsilon:.6g}, δ = {asked.delta:.3g}; left is "
-            f"ε = {left.epsilon:.6g}, δ = {left.delta:.3g} of a total of ε = {self.epsilon:.6g}, "
-            f"δ = {self.delta:.3g} in {path} ({rule} rule); calibrate the run to what is left, "
-            "or give it a smaller delta",
-            asked=asked.epsilon,
-            left=left.epsilon,
-        )
+    def check(self, rule: str, lines: Lines, spend: Spend, path: str) -> None:
+        """Raise `BudgetExceeded` unless ``spend`` fits beside what is taken, on every line."""
+        for (data, unit), taken in lines.items():
+            if self._fits(rule, taken, spend):
+                continue
+            asked = total_cost(rule, [spend], self.epsilon, self.delta)
+            left = remaining(rule, taken, self.epsilon, self.delta)
+            raise BudgetExceeded(
+                f"asked for ε = {asked.epsilon:.6g}, δ = {asked.delta:.3g}; left is "
+                f"ε = {left.epsilon:.6g}, δ = {left.delta:.3g} of a total of "
+                f"ε = {self.epsilon:.6g}, δ = {self.delta:.3g} in {path} ({data} data, unit "
+                f"{unit}, {rule} rule); calibrate the run to what is left, or give it a smaller "
+                "delta",
+                asked=asked.epsilon,
+                left=left.epsilon,
+            )
 
-    def settled(self, rule: str, reserved: Spend, charged: Leaves, adjacency: Adjacency) -> Spend:
+    def settled(self, rule: str, reserved: Spend, charged: Leaves, steps: int) -> Spend:
         """Return what a run keeps that ended after ``charged``, fewer releases than reserved.
 
         Under a filter's rule and for sums of pure ε unused releases come back. A tight (ε, δ) of
@@ -126,5 +168,9 @@ class Budget:
         if not charged:
             return Spend()
         if rule != "basic":
-            return self.price(rule, charged, [], None, adjacency)
-        return basic_spend(charged) if reserved.delta == 0 and _all_pure(charged) else reserved
+            spend = mu_spend(charged) if rule == "gdp" else rdp_spend(charged, self._order)
+        elif reserved.delta == 0 and _all_pure(charged):
+            spend = basic_spend(charged)
+        else:
+            return reserved
+        return self.converted(spend, charged, steps, rule)

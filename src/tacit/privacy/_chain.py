@@ -16,7 +16,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tacit.errors import LedgerError
 __all__ = ["Chain", "Entry", "canonical", "linked_hash"]
 
 APPLICATION_ID = 0x74616369  # "taci"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _WAIT_SECONDS = 120.0
 _GENESIS = hashlib.sha256(b"tacit ledger").hexdigest()
 _TABLES = """
@@ -41,6 +41,12 @@ CREATE TABLE entries (
 CREATE INDEX by_line ON entries (line, kind);
 CREATE INDEX by_reservation ON entries (reservation, kind);
 CREATE TABLE head (only INTEGER PRIMARY KEY CHECK (only = 1), number INTEGER, hash TEXT) STRICT;
+"""
+
+_NO_OLD_RESERVATIONS = """
+CREATE TRIGGER no_old_reservations BEFORE INSERT ON entries
+WHEN NEW.kind = 'reserve' AND NEW.body NOT LIKE '%"run":%'
+BEGIN SELECT RAISE(ABORT, 'upgraded by a later version of tacit; use that one'); END
 """
 
 
@@ -139,12 +145,33 @@ class Chain:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if found != APPLICATION_ID:
             raise LedgerError(f"{self.path}: not a tacit ledger; use another path")
-        if version != SCHEMA_VERSION:
+        if version not in (1, SCHEMA_VERSION):
             raise LedgerError(
                 f"{self.path}: ledger format {version}, this version reads {SCHEMA_VERSION}; "
                 "use the version of tacit that wrote it"
             )
         self._last(connection)
+
+    @property
+    def version(self) -> int:
+        """The format of the file."""
+        with self.reading():
+            (version,) = self._open().execute("PRAGMA user_version").fetchone()
+            return int(version)
+
+    def upgrade(self, body: Callable[[list[Entry]], dict[str, Any]]) -> None:
+        """Make a file of format 1 one of the present format, by one entry, or leave it alone.
+
+        ``body`` says from the old entries what they amount to. A process of an earlier version
+        that still has the file open can reserve nothing more.
+        """
+        self.verify()
+        with self.writing():
+            if self.version == SCHEMA_VERSION:
+                return
+            self.append("forward", body(self.entries()))
+            self._open().execute(_NO_OLD_RESERVATIONS)
+            self._open().execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     @contextlib.contextmanager
     def _sqlite_errors(self) -> Iterator[None]:

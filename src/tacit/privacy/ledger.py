@@ -1,4 +1,4 @@
-"""The ledger: a durable record of what was spent, on which data, for which unit and adjacency."""
+"""The ledger: a durable record of what was spent, on which data, for which unit."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tacit import _check
-from tacit.errors import BudgetExceeded, InvalidInput, LedgerError
-from tacit.privacy._budget import Budget, spend_from_json, spend_to_json
-from tacit.privacy._chain import Chain, Entry, finite_or_text
+from tacit.errors import InvalidInput, LedgerError
+from tacit.privacy._book import UNNAMED, Book
+from tacit.privacy._budget import Budget
+from tacit.privacy._chain import Chain, finite_or_text
+from tacit.privacy._forward import bring_forward
+from tacit.privacy._pricing import Part, Request, check_data, priced
+from tacit.privacy._reservation import Reservation
+from tacit.privacy._runs import Runs
 from tacit.privacy.accounting.composition import Cost, check_sampling
-from tacit.privacy.accounting.filters import RULES, Spend, remaining, total_cost
+from tacit.privacy.accounting.filters import RULES, remaining, total_cost
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
-from tacit.privacy.accounting.leaves import (
-    Event,
-    Leaves,
-    event_from_json,
-    event_to_json,
-    leaves,
-)
+from tacit.privacy.accounting.leaves import Event, leaves
 from tacit.privacy.unit import Adjacency, Unit
 
 __all__ = ["Ledger", "Line", "Reservation"]
@@ -31,9 +29,13 @@ __all__ = ["Ledger", "Line", "Reservation"]
 
 @dataclass(frozen=True)
 class Line:
-    """One budget line: the spend on one data set, for one unit and adjacency."""
+    """One budget line: all that was spent on one data set, for one unit.
 
-    number: int
+    ``n_row_runs`` of a line for tasks are the runs on the same data whose unit is a row. They
+    promise a task as a whole nothing (k rows make it k times their ε), and ``spent`` is without
+    them.
+    """
+
     data: str
     unit: Unit
     adjacency: Adjacency
@@ -42,84 +44,19 @@ class Line:
     left: Cost
     n_reservations: int
     n_charges: int
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-class Reservation:
-    """Budget set aside for one run; every release is charged to it before it is published.
-
-    Guarantee: the whole reservation counts as spent from the moment it exists until it is closed,
-    so a run that dies at any instant is over-counted, never under-counted. `charge` is on disk
-    when it returns. Use it as a context manager, or call `close`.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        line: int,
-        number: int,
-        parts: Leaves,
-        cost: Cost,
-        named: dict[str, str],
-    ) -> None:
-        self.ledger, self.number, self.cost, self._line = ledger, number, cost, line
-        self.unit, self.adjacency = Unit(named["unit"]), Adjacency(named["adjacency"])
-        self.data = named["data"]
-        self._left = {event_to_json(event): count for event, count in parts}
-        self.closed = False
-
-    def charge(self, event: Event) -> None:
-        """Record, durably, that ``event`` is about to be published.
-
-        Raises
-        ------
-        BudgetExceeded
-            If ``event`` was not reserved, or not that often.
-        LedgerError
-            If this reservation or its ledger was closed.
-        """
-        asked = {event_to_json(part): count for part, count in leaves(event)}
-        for text, count in asked.items():
-            if count > self._left.get(text, 0):
-                raise BudgetExceeded(
-                    f"event {text}: asked {count} time(s), {self._left.get(text, 0)} left in "
-                    f"reservation {self.number}; reserve every release before the run",
-                    asked=float(count),
-                    left=float(self._left.get(text, 0)),
-                )
-        self.ledger._charge(self.number, self._line, asked)
-        for text, count in asked.items():
-            self._left[text] -= count
-
-    def close(self) -> None:
-        """End the run and give back what can soundly be given back; closing twice is harmless."""
-        if not self.closed:
-            self.ledger._settle(self.number)
-            self.closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    n_row_runs: int = 0
 
 
 class Ledger:
-    """What was spent, on which data, for which unit and adjacency; refuses what exceeds the total.
+    """What was spent, on which data, for which unit; refuses what exceeds the total.
 
-    Guarantee: on every line (data set, unit, adjacency) all runs together, also runs chosen from
-    earlier runs' releases and runs interleaved in many processes, are (ε, δ)-DP for the total
-    (ε, δ) of the file, provided that every release is charged here. A refusal comes before any
-    data are touched. The file survives ``kill -9`` at any instant with the spend at least what was
-    published. Lines of different adjacency or unit are not comparable and never added.
+    Guarantee: on every line (data set, unit) all runs whose unit it is, or whose unit is the task
+    where the line's is the row, also runs chosen from earlier runs' releases and runs interleaved
+    in many processes, are together (ε, δ)-DP for the total (ε, δ) of the file, provided that every
+    release is charged here and that data sets with different names have no row in common. A run
+    that names no data counts on every line. A refusal comes before any data are touched and
+    changes nothing. The file survives ``kill -9`` at any instant with the spend at least what was
+    published.
 
     Parameters
     ----------
@@ -129,7 +66,7 @@ class Ledger:
         must agree if given. ``epsilon=float("inf")`` records without limit.
     rule : {"auto", "gdp", "rdp", "basic"}
         How runs add up; see `tacit.privacy.accounting.PrivacyFilter`. ``"auto"`` decides once for
-        each line, at its first reservation (before anything was released): ``"gdp"`` if all its
+        the file, at its first reservation (before anything was released): ``"gdp"`` if all its
         releases are Gaussian, else ``"basic"``, where every run counts with its own tight (ε, δ).
 
     Notes
@@ -137,6 +74,10 @@ class Ledger:
     Reservation → charges → close. Closing gives back what is provably unused: with ``"gdp"``,
     ``"rdp"`` and sums of pure ε the releases that were not charged; a tight (ε, δ) of a whole run
     is kept in full unless nothing was charged, because when to stop may have depended on releases.
+
+    The adjacency of each unit is that of its first run in the file. Later runs under add-or-remove
+    or zero-out convert to replace-one, at 2ε and δ(1 + e^ε) or better; nothing else converts, and
+    is refused.
     """
 
     def __init__(
@@ -159,6 +100,8 @@ class Ledger:
         self.path = self._chain.path
         try:
             self._read_totals(epsilon, delta, rule)
+            if self._chain.version == 1:
+                bring_forward(self._chain, self._budget, self.rule)
         except BaseException:
             self._chain.close()
             raise
@@ -170,6 +113,7 @@ class Ledger:
         body = opened[0].body
         self.epsilon, self.delta = float(body["epsilon"]), float(body["delta"])
         self.rule, self._budget = str(body["rule"]), Budget(self.epsilon, self.delta)
+        self._runs = Runs(self._chain, self._budget)
         asked = (
             self.epsilon if epsilon is None else epsilon,
             self.delta if delta is None else delta,
@@ -187,71 +131,78 @@ class Ledger:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def _spends(self, line: int) -> list[Spend]:
-        """Return what every reservation of the line takes: as reserved, or as settled."""
-        latest: dict[int, Spend] = {}
-        for entry in self._chain.entries("line = ? AND kind IN ('reserve', 'close')", (line,)):
-            latest[entry.reservation or entry.number] = spend_from_json(entry.body["spend"])
-        return list(latest.values())
+    def _book(self) -> Book:
+        kinds = "kind IN ('line', 'reserve', 'close', 'forward')"
+        try:
+            return Book.of(self._chain.entries(kinds))
+        except (KeyError, ValueError, TypeError, ArithmeticError) as error:
+            raise LedgerError(
+                f"{self.path}: an entry was edited ({error}); restore the file from a copy"
+            ) from error
 
-    def _line(self, entry: Entry) -> Line:
-        spends = self._spends(entry.number)
-        body = entry.body
-        counted = self._chain.entries("line = ? AND kind = 'charge'", (entry.number,))
+    def _charge_counts(self) -> dict[tuple[int, int], int]:
+        """Return the number of charges by (reservation, line)."""
+        counts: dict[tuple[int, int], int] = {}
+        for entry in self._chain.entries("kind = 'charge'"):
+            key = entry.reservation, entry.line
+            counts[key] = counts.get(key, 0) + sum(entry.body["events"].values())
+        return counts
+
+    def _line(self, book: Book, charged: dict[tuple[int, int], int], data: str, unit: Unit) -> Line:
+        spends, rule = book.spends(data, unit), book.rule or self.rule
+        n_charges = 0
+        for claim in book.on(data, unit):
+            line = book.lines[claim.data, unit if claim.own else Unit.TASK]
+            n_charges += claim.n_charges + charged.get((claim.reservation, line), 0)
         return Line(
-            number=entry.number,
-            data=body["data"],
-            unit=Unit(body["unit"]),
-            adjacency=Adjacency(body["adjacency"]),
-            rule=body["rule"],
-            spent=total_cost(body["rule"], spends, self.epsilon, self.delta),
-            left=remaining(body["rule"], spends, self.epsilon, self.delta),
-            n_reservations=len(spends),
-            n_charges=sum(sum(part.body["events"].values()) for part in counted),
+            data=data,
+            unit=unit,
+            adjacency=book.adjacency.get(unit, Adjacency.REPLACE_ONE),
+            rule=rule,
+            spent=total_cost(rule, spends, self.epsilon, self.delta),
+            left=remaining(rule, spends, self.epsilon, self.delta),
+            n_reservations=sum(claim.n_runs for claim in book.on(data, unit)),
+            n_charges=n_charges,
+            n_row_runs=book.row_runs(data) if unit is Unit.TASK else 0,
         )
 
     def lines(self) -> tuple[Line, ...]:
-        """Return every budget line with what was spent and what is left."""
+        """Return every budget line that runs were held to, with what was spent and is left."""
         with self._chain.reading():
-            return tuple(self._line(entry) for entry in self._chain.entries("kind = 'line'"))
+            book, charged = self._book(), self._charge_counts()
+            return tuple(self._line(book, charged, *key) for key in book.lines)
 
-    def _only(
-        self, data: str | None, unit: Unit | str | None, adjacency: Adjacency | str | None
-    ) -> Line | None:
-        asked = {"data": data, "unit": unit, "adjacency": adjacency}
-        wanted = {key: value for key, value in asked.items() if value is not None}
-        found = [
-            line
-            for line in self.lines()
-            if all(getattr(line, key) == value for key, value in wanted.items())
-        ]
-        if len(found) > 1:
-            named = "; ".join(f"{line.data}, {line.unit}, {line.adjacency}" for line in found)
-            raise LedgerError(
-                f"{self.path}: several lines ({named}), whose budgets are not comparable; name "
-                "data, unit and adjacency"
-            )
-        return found[0] if found else None
+    def _matching(self, data: str | None, unit: Unit | str | None) -> list[Line]:
+        """Return the lines asked for; with ``unit`` also one that no run was held to yet."""
+        with self._chain.reading():
+            book, charged = self._book(), self._charge_counts()
+            names = book.names if data is None else (data,)
+            units = tuple(Unit) if unit is None else (Unit(unit),)
+            return [
+                self._line(book, charged, name, kind)
+                for name in names or (UNNAMED,)
+                for kind in units
+                if unit is not None or book.limits(name, kind)
+            ]
 
-    def spent(
-        self,
-        data: str | None = None,
-        unit: Unit | str | None = None,
-        adjacency: Adjacency | str | None = None,
-    ) -> Cost:
-        """Return what the line that matches has spent; open reservations count in full."""
-        line = self._only(data, unit, adjacency)
-        return line.spent if line else Cost(0.0, 0.0, self.rule)
+    def spent(self, data: str | None = None, unit: Unit | str | None = None) -> Cost:
+        """Return what was spent; open reservations count in full.
 
-    def left(
-        self,
-        data: str | None = None,
-        unit: Unit | str | None = None,
-        adjacency: Adjacency | str | None = None,
-    ) -> Cost:
-        """Return the (ε, δ) to which one more run on the matching line may be calibrated."""
-        line = self._only(data, unit, adjacency)
-        return line.left if line else Cost(self.epsilon, self.delta, self.rule)
+        Of several lines that match (by default all), it is the one with the most spent. For
+        ``unit="row"`` runs with the task as unit count too.
+        """
+        spent = [line.spent for line in self._matching(data, unit)]
+        nothing = Cost(0.0, 0.0, self.rule)
+        return max(spent, key=lambda cost: (cost.epsilon, cost.delta), default=nothing)
+
+    def left(self, data: str | None = None, unit: Unit | str | None = None) -> Cost:
+        """Return the (ε, δ) to which one more run may be calibrated, on every line that matches."""
+        left = [line.left for line in self._matching(data, unit)]
+        if not left:
+            return Cost(self.epsilon, self.delta, self.rule)
+        return Cost(
+            min(cost.epsilon for cost in left), min(cost.delta for cost in left), left[0].accountant
+        )
 
     # -- spending --------------------------------------------------------------------------------
 
@@ -261,87 +212,65 @@ class Ledger:
         *,
         unit: Unit | str,
         adjacency: Adjacency | str,
-        data: str = "data",
+        data: str | None = None,
         delta: float | None = None,
+        rows: Event | Iterable[Event] | None = None,
+        rows_delta: float | None = None,
         label: str = "",
     ) -> Reservation:
-        """Set budget aside for all releases of a run, or raise `BudgetExceeded`.
+        """Set budget aside for all releases of a run, on every line, or raise `BudgetExceeded`.
 
         Parameters
         ----------
         events : event or iterable of events
             Every release the run may make, their noise fixed now.
+        data : str, optional
+            Name of the data set, which shares no row with data of another name. None may be any
+            of them, and counts on every line.
         delta : float, optional
             The run's own share of δ, used where its (ε, δ) is composed as a whole.
+        rows, rows_delta : events and share of δ, optional
+            With the task as unit: row noise that is drawn once, before any message is made.
+            Everything released is then computed from these messages, so rows are charged this
+            in place of ``events``. Charge it with `Reservation.charge_rows` first.
         """
-        parts = leaves(events)
         unit, adjacency = Unit(unit), Adjacency(adjacency)
-        check_sampling(parts, adjacency, "participants")
-        share = None if delta is None else check_delta(delta)
+        if rows is not None and unit is not Unit.TASK:
+            raise InvalidInput("rows: is for runs with unit='task'; give the events of the run")
+        asked = Request(
+            parts=leaves(events),
+            rows=None if rows is None else leaves(rows),
+            unit=unit,
+            adjacency=adjacency,
+            data=check_data(data),
+            delta=None if delta is None else check_delta(delta),
+            rows_delta=None if rows_delta is None else check_delta(rows_delta),
+        )
+        check_sampling(asked.parts + (asked.rows or ()), adjacency, "participants")
         # Priced once outside: a slow accountant fills its cache before the file is held.
-        self._price_on_line(parts, unit, adjacency, data, share)
+        self._priced(asked, self._book())
         with self._chain.writing():
-            number, rule, taken, spend = self._price_on_line(parts, unit, adjacency, data, share)
-            self._budget.check(rule, taken, spend, self.path)
-            named = {"data": data, "unit": unit.value, "adjacency": adjacency.value}
-            if number == 0:
-                number = self._chain.append("line", {**named, "rule": rule})
-            body = {
-                "events": {event_to_json(event): count for event, count in parts},
-                "spend": spend_to_json(spend),
-                "label": label,
-                "time": _now(),
-            }
-            reservation = self._chain.append("reserve", body, line=number)
-        cost = total_cost(rule, [spend], self.epsilon, self.delta)
-        return Reservation(self, number, reservation, parts, cost, named)
+            book = self._book()
+            rule, parts = self._priced(asked, book)
+            return self._runs.begin(asked, parts, book, rule, label)
 
-    def _price_on_line(
-        self, parts: Leaves, unit: Unit, adjacency: Adjacency, data: str, share: float | None
-    ) -> tuple[int, str, list[Spend], Spend]:
-        """Return the line (0 if new), its rule, what it has spent, and what ``parts`` add."""
-        number, taken = 0, list[Spend]()
-        rule = self._budget.rule_for(parts) if self.rule == "auto" else self.rule
-        for entry in self._chain.entries("kind = 'line'"):
-            body = entry.body
-            if (body["data"], body["unit"], body["adjacency"]) == (data, unit, adjacency):
-                number, rule, taken = entry.number, body["rule"], self._spends(entry.number)
-        return number, rule, taken, self._budget.price(rule, parts, taken, share, adjacency)
+    def _priced(self, asked: Request, book: Book) -> tuple[str, list[Part]]:
+        """Return the rule and what the run takes, once it is known to fit on every line."""
+        everything = asked.parts + (asked.rows or ())
+        first = self._budget.rule_for(everything) if self.rule == "auto" else self.rule
+        rule = book.rule or first
+        return rule, priced(asked, book, self._budget, rule, self.path)
 
-    def _charge(self, reservation: int, line: int, events: dict[str, int]) -> None:
-        with self._chain.writing():
-            if self._chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
-                raise LedgerError(
-                    f"{self.path}: reservation {reservation} is closed; reserve again"
-                )
-            self._chain.append("charge", {"events": events}, line=line, reservation=reservation)
+    def resume(self, run: str) -> Reservation:
+        """Take over the open reservation of ``run``, with what is left of it, in a new process.
 
-    def _charged(self, reservation: int) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for entry in self._chain.entries("reservation = ? AND kind = 'charge'", (reservation,)):
-            for text, count in entry.body["events"].items():
-                counts[text] = counts.get(text, 0) + int(count)
-        return counts
+        Guarantee: nothing is reserved or given back. What was charged stays charged, whether it
+        was published or not, and from here on only the reservation returned can charge: the
+        process that held the run before, if it still lives, is refused.
 
-    def _settle(self, reservation: int) -> None:
-        """Append the final spend of a reservation: what was charged, where that is sound."""
-        with self._chain.writing():
-            if self._chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
-                return
-            (entry,) = self._chain.entries("number = ?", (reservation,))
-            (line,) = self._chain.entries("number = ?", (entry.line,))
-            final = spend_from_json(entry.body["spend"])
-            charged = self._charged(reservation)
-            if charged != entry.body["events"]:
-                parts = tuple((event_from_json(text), count) for text, count in charged.items())
-                adjacency = Adjacency(line.body["adjacency"])
-                final = self._budget.settled(line.body["rule"], final, parts, adjacency)
-            self._chain.append(
-                "close",
-                {"spend": spend_to_json(final), "time": _now()},
-                line=entry.line,
-                reservation=reservation,
-            )
+        Raises `LedgerError` if there is no such run, or if it was settled.
+        """
+        return self._runs.take_over(run)
 
     # -- care ------------------------------------------------------------------------------------
 
@@ -358,13 +287,7 @@ class Ledger:
             The number of reservations settled.
         """
         self._chain.verify()
-        with self._chain.reading():
-            closed = {entry.reservation for entry in self._chain.entries("kind = 'close'")}
-            reserved = [entry.number for entry in self._chain.entries("kind = 'reserve'")]
-        opened = [number for number in reserved if number not in closed]
-        for number in opened:
-            self._settle(number)
-        return len(opened)
+        return self._runs.settle_open()
 
     @property
     def head(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from tacit.privacy.accounting.gaussian import (
     check_epsilon,
     gaussian_epsilon,
     gaussian_mu,
+    mu_of,
+    square_of,
 )
 from tacit.privacy.accounting.pure import composition_bound, optimal_composition, sum_up
 
@@ -63,10 +66,8 @@ def scale_gaussian(weights: Sequence[float] | Array, epsilon: float, delta: floa
     noise = np.asarray(math.sqrt(math.fsum(shares**2)) / (gaussian_mu(epsilon, delta) * shares))
 
     def cost(sigmas: Array) -> float:
-        # Equal rounds may be added up one by one or multiplied; both roundings must fit.
-        distinct, counts = np.unique(sigmas, return_counts=True)
-        sums = (math.fsum(1 / sigmas**2), math.fsum(counts / distinct**2))
-        return gaussian_epsilon(math.sqrt(max(sums)), delta)
+        total = sum((square_of(1 / Fraction(sigma)) for sigma in sigmas.tolist()), Fraction(0))
+        return gaussian_epsilon(mu_of(total), delta)
 
     while cost(noise) > epsilon:  # by rounding alone, so a step or two
         noise = noise * (1 + 1e-15)

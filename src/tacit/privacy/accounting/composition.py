@@ -18,6 +18,7 @@ from tacit.privacy.accounting.gaussian import (
     check_epsilon,
     gaussian_epsilon,
     gaussian_mu,
+    mu_of,
 )
 from tacit.privacy.accounting.leaves import (
     Event,
@@ -38,7 +39,6 @@ __all__ = [
     "check_sampling",
     "compose",
     "epsilon_of",
-    "total_mu",
 ]
 
 ACCOUNTANTS = ("auto", "gdp", "optimal", "pld", "rdp", "zcdp")
@@ -57,20 +57,8 @@ class Cost:
         return f"(ε = {self.epsilon:.6g}, δ = {self.delta:.3g}) by {self.accountant}"
 
 
-def total_mu(parts: Leaves, accountant: str = "gdp") -> float:
-    """Return √(Σ 1/σ²) of plain Gaussian releases; refuses any other by name."""
-    squares = []
-    for event, count in parts:
-        if kind(event) == "non-private":
-            return math.inf
-        if kind(event) != "gaussian":
-            raise refuse(event, accountant, "knows plain Gaussian releases only; use 'auto'")
-        squares.append(count / event.noise_multiplier**2)
-    return math.sqrt(math.fsum(squares))
-
-
 def _gdp(parts: Leaves, delta: float) -> float:
-    return gaussian_epsilon(total_mu(parts), delta)
+    return gaussian_epsilon(mu_of(curves.total_square(parts)), delta)
 
 
 def _optimal(parts: Leaves, delta: float) -> float:

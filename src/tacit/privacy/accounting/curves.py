@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tacit._types import Array
-from tacit.privacy.accounting.gaussian import gaussian_epsilon
+from tacit.privacy.accounting.gaussian import gaussian_epsilon, mu_of, square_of
 from tacit.privacy.accounting.leaves import Event, Leaves, kind, refuse
 
-__all__ = ["pld_epsilon", "rdp_at", "rdp_epsilon", "response_parameter", "zcdp_epsilon"]
+__all__ = [
+    "pld_epsilon",
+    "rdp_at",
+    "rdp_epsilon",
+    "response_parameter",
+    "total_square",
+    "zcdp_epsilon",
+]
 
 # The discretisation of dp-accounting's own default; its estimates are pessimistic at any width.
 _INTERVAL = 1e-4
 _LONGEST = 4e6  # grid points of a PLD, before the interval is widened
+
+
+def total_square(parts: Leaves, accountant: str = "gdp") -> Fraction:
+    """Return Σ 1/σ² of plain Gaussian releases, exactly; refuses any other by name."""
+    total = Fraction(0)
+    for event, count in parts:
+        if kind(event) != "gaussian":
+            raise refuse(event, accountant, "knows plain Gaussian releases only; use 'auto'")
+        total += count * square_of(1 / Fraction(event.noise_multiplier))
+    return total
 
 
 def response_parameter(event: Event) -> float | None:
@@ -174,8 +192,7 @@ def pld_epsilon(events: Leaves, delta: float) -> float:
     gaussian = tuple((e, c) for e, c in events if kind(e) == "gaussian")
     if len(gaussian) == len(events):
         # A grid of width 1e-4 cannot hold very small losses, and needs none for Gaussians alone.
-        squares = math.fsum(c / e.noise_multiplier**2 for e, c in gaussian)
-        exact = gaussian_epsilon(math.sqrt(squares), delta)
+        exact = gaussian_epsilon(mu_of(total_square(gaussian)), delta)
         if exact < 100 * _INTERVAL or exact > _LONGEST * _INTERVAL:
             return exact
     interval = max(_INTERVAL, _gaussian_losses(events) / _LONGEST)

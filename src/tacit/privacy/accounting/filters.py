@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import ndtri_exp
@@ -26,9 +27,11 @@ from tacit.privacy.accounting.gaussian import (
     check_epsilon,
     gaussian_epsilon,
     gaussian_mu,
+    mu_of,
+    square_of,
 )
 from tacit.privacy.accounting.leaves import Event, Leaves, kind, leaves, refuse
-from tacit.privacy.accounting.pure import sum_up
+from tacit.privacy.accounting.pure import group_privacy, sum_up
 
 __all__ = ["RULES", "PrivacyFilter", "Spend", "rdp_order", "total_cost"]
 
@@ -37,9 +40,13 @@ RULES = ("gdp", "rdp", "basic")
 
 @dataclass(frozen=True)
 class Spend:
-    """What one run takes from a budget: ``mu_squared``, or ``rdp``, or (``epsilon``, ``delta``)."""
+    """What one run takes from a budget: ``mu_squared``, or ``rdp``, or (``epsilon``, ``delta``).
 
-    mu_squared: float = 0.0
+    ``mu_squared`` is exact, so that sums of spends are the same however runs are cut into pieces;
+    ``epsilon=inf`` stands for no protection under any rule.
+    """
+
+    mu_squared: Fraction = Fraction(0)
     rdp: float = 0.0
     epsilon: float = 0.0
     delta: float = 0.0
@@ -65,30 +72,56 @@ def _rdp_allowed(order: float, epsilon: float, delta: float) -> float:
     return epsilon - math.log1p(-1 / order) + math.log(delta * order) / (order - 1)
 
 
-def mu_squared(parts: Leaves) -> float:
+def mu_spend(parts: Leaves) -> Spend:
     """Return Σ μ² of the releases for the GDP filter.
 
     An ε-DP release is μ-GDP with Φ(−μ/2) = 1/(1 + e^ε): its trade-off curve is two chords of that
     Gaussian curve, and a convex curve lies below its chords.
     """
-    squares = []
+    total = Fraction(0)
     for event, count in parts:
         pure = curves.response_parameter(event)
         if kind(event) == "non-private" or pure == math.inf:
-            return math.inf
+            return Spend(epsilon=math.inf)
         if kind(event) == "gaussian":
-            squares.append(count / event.noise_multiplier**2)
+            total += curves.total_square(((event, count),))
         elif pure is not None:
             mu = -2 * float(ndtri_exp(-pure - math.log1p(math.exp(-pure))))
-            squares.append(count * mu**2 * (1 + 1e-12))
+            total += count * square_of(mu * (1 + 1e-12))
         else:
-            raise refuse(event, "gdp", "filter knows Gaussian and pure-ε releases only")
-    return math.fsum(squares)
+            raise refuse(
+                event,
+                "gdp",
+                "filter knows Gaussian and pure-ε releases only; a budget for others as well is "
+                "made with rule='basic' or 'rdp'",
+            )
+    return Spend(mu_squared=total)
 
 
-def rdp_spend(parts: Leaves, order: float) -> float:
+def rdp_spend(parts: Leaves, order: float) -> Spend:
     """Return the RDP of the releases at ``order``."""
-    return float(curves.rdp_at(parts, np.array([order]), accountant="rdp filter")[1][0])
+    return Spend(rdp=float(curves.rdp_at(parts, np.array([order]), accountant="rdp filter")[1][0]))
+
+
+def two_steps(spend: Spend, parts: Leaves, order: float | None) -> Spend:
+    """Return what a run costs when the data change by two steps of the adjacency it was priced for.
+
+    Guarantee: one unit replaced is one removed (or blanked) and one added (or filled in), so this
+    converts add-or-remove and zero-out to replace-one. With μ² of Gaussian curves: μ doubles (Dong,
+    Roth, Su 2022, Theorem 2.14). With RDP at order α, by the weak triangle inequality (Mironov
+    2017, Proposition 11 at p = q = 2): (α − ½)/(α − 1) times RDP at 2α, plus RDP at 2α − 1. With
+    (ε, δ): 2ε and δ(1 + e^ε). Each holds release by release given those before, so sums over
+    adaptively chosen releases stay valid under the rule's filter.
+    """
+    if spend.rdp > 0 and order is not None:
+        _, (twice, less) = curves.rdp_at(
+            parts, np.array([2 * order, 2 * order - 1]), accountant="rdp filter"
+        )
+        return Spend(rdp=float((order - 0.5) / (order - 1) * twice + less) * (1 + 1e-14))
+    if math.isinf(spend.epsilon):
+        return spend
+    epsilon, delta = group_privacy(spend.epsilon, spend.delta, 2)
+    return Spend(mu_squared=4 * spend.mu_squared, epsilon=epsilon, delta=delta)
 
 
 def basic_spend(parts: Leaves) -> Spend:
@@ -106,12 +139,17 @@ def basic_spend(parts: Leaves) -> Spend:
     return Spend(epsilon=sum_up(epsilons), delta=sum_up(deltas))
 
 
+def _squares(spends: Iterable[Spend]) -> Fraction:
+    return sum((spend.mu_squared for spend in spends), Fraction(0))
+
+
 def total_cost(rule: str, spends: Iterable[Spend], epsilon: float, delta: float) -> Cost:
     """Return what all ``spends`` cost together under ``rule``, for a budget of (ε, δ)."""
     taken = tuple(spends)
+    if any(math.isinf(spend.epsilon) for spend in taken):
+        return Cost(math.inf, delta, rule)
     if rule == "gdp":
-        mu = math.sqrt(math.fsum(spend.mu_squared for spend in taken))
-        return Cost(gaussian_epsilon(mu, delta), delta, rule)
+        return Cost(gaussian_epsilon(mu_of(_squares(taken)), delta), delta, rule)
     if rule == "rdp":
         rdp = sum_up([spend.rdp for spend in taken])
         if math.isinf(rdp):
@@ -130,8 +168,9 @@ def remaining(rule: str, spends: Iterable[Spend], epsilon: float, delta: float) 
     if rule == "gdp":
         if not taken:
             return Cost(epsilon, delta, rule)
-        used = math.fsum(spend.mu_squared for spend in taken)
-        square = gaussian_mu(epsilon, delta) ** 2 - used
+        if any(math.isinf(spend.epsilon) for spend in taken):
+            return Cost(0.0, delta, rule)
+        square = Fraction(gaussian_mu(epsilon, delta)) ** 2 - _squares(taken)
         mu = math.sqrt(square) * (1 - 1e-9) if square > 1e-18 else 0.0
         return Cost(gaussian_epsilon(mu, delta), delta, rule)
     if rule == "rdp":
@@ -170,9 +209,9 @@ class PrivacyFilter:
     def _price(self, event: Event | Iterable[Event]) -> Spend:
         parts = leaves(event)
         if self.rule == "gdp":
-            return Spend(mu_squared=mu_squared(parts))
+            return mu_spend(parts)
         if self.rule == "rdp":
-            return Spend(rdp=rdp_spend(parts, rdp_order(self.epsilon, self.delta)))
+            return rdp_spend(parts, rdp_order(self.epsilon, self.delta))
         return basic_spend(parts)
 
     def _fits(self, spend: Spend) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -24,7 +25,15 @@ from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.privacy.accounting._search import safe_endpoint
 
-__all__ = ["check_delta", "check_epsilon", "gaussian_delta", "gaussian_epsilon", "gaussian_mu"]
+__all__ = [
+    "check_delta",
+    "check_epsilon",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "mu_of",
+    "square_of",
+]
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
@@ -32,6 +41,9 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 # of a, b and of the composed μ (a few ulp each), the second that of the quadrature.
 _GUARD_MU = 1e-13
 _GUARD_DELTA = 1e-12
+# Σμ² is kept in whole multiples of 2^-256. Every release is rounded up by itself, and whole numbers
+# add up exactly, so that the sum does not depend on how releases are ordered, grouped or repeated.
+_SQUARES = 1 << 256
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -55,6 +67,22 @@ def _check_mu(mu: float) -> float:
     if isinstance(mu, float) and mu == math.inf:
         return mu
     return _check.non_negative("mu", mu, remedy="mu is 1 / noise multiplier")
+
+
+def square_of(mu: float | Fraction) -> Fraction:
+    """Return μ² of one release as an exact number, rounded up to a multiple of 2^-256."""
+    return Fraction(math.ceil(Fraction(mu) ** 2 * _SQUARES), _SQUARES)
+
+
+def mu_of(square: Fraction) -> float:
+    """Return √square, rounded up."""
+    try:
+        root = math.sqrt(square)
+    except OverflowError:
+        return math.inf
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 @functools.cache

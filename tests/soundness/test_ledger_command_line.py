@@ -1,0 +1,83 @@
+"""The ledger by the command line: names, refusals, searches."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tacit.cli._app import app
+from tacit.privacy import Ledger
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    random = np.random.default_rng(0)
+    lines = ["clinic,age,dose,stay"]
+    for row in range(60):
+        age, dose = random.standard_normal(2)
+        lines.append(f"C{row % 6},{age:.3f},{dose:.3f},{age + dose:.3f}")
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def call(*arguments):
+        return CliRunner().invoke(app, [str(part) for part in arguments])
+
+    return call
+
+
+def fit(run, *options, out="run", epsilon="1"):
+    return run(
+        *("fit", "data.csv", "--task", "clinic", "--target", "stay", "--method", "low-rank"),
+        *("--epsilon", epsilon, "--out", out, *options),
+    )
+
+
+ROWS = ("--set", "epsilon_rows=1", "--set", "target_bound=5", "--set", "row_norm=3")
+
+
+def test_a_search_with_row_noise_is_refused_and_nothing_is_written(run, tmp_path):
+    done = fit(run, *ROWS, "--tune", "n_rounds=1,2")
+    assert done.exit_code == 2, done.output
+    assert "epsilon_rows=1: a search draws row noise again" in done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_refused_run_leaves_the_ledger_as_it_was(run):
+    with Ledger("study.db", 1.0, 1e-3) as ledger:
+        head = ledger.head
+    done = fit(run, *ROWS, "--ledger", "study.db", epsilon="2")
+    assert done.exit_code == 3, done.output
+    with Ledger("study.db") as ledger:
+        assert (ledger.head, ledger.lines()) == (head, ())
+
+
+def test_data_are_named_and_a_run_without_a_name_counts_on_all(run):
+    Ledger("study.db", 1.0, 1e-5).close()
+    for name in ("north", "south"):
+        named = ("--ledger", "study.db", "--data-name", name)
+        assert fit(run, *named, out=name).exit_code == 0
+    refused = fit(run, "--ledger", "study.db", "--data-name", "north", out="more")
+    assert refused.exit_code == 3
+    assert "north data, unit task" in refused.output
+    assert fit(run, "--ledger", "study.db", out="more").exit_code == 3
+    shown = run("ledger", "show", "study.db")
+    assert "north" in shown.output
+    assert "south" in shown.output
+
+
+def test_a_run_folder_pays_for_rows_and_tasks_at_once(run):
+    done = fit(run, *ROWS)
+    assert done.exit_code == 0, done.output
+    with Ledger("run/ledger.db") as ledger:
+        by_unit = {line.unit: line.spent.epsilon for line in ledger.lines()}
+    assert set(by_unit) == {"task", "row"}
+    assert max(by_unit.values()) <= 1.0
+
+
+def test_methods_that_charge_nothing_have_no_name_for_their_data(run):
+    done = run(
+        *("fit", "data.csv", "--task", "clinic", "--target", "stay", "--method", "single-task"),
+        *("--data-name", "north", "--out", "run"),
+    )
+    assert done.exit_code == 2
+    assert "--data-name" in done.output
