@@ -201,7 +201,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         """Search, and keep the run that was published."""
         candidates = self._check_parameters()
         X, tasks = _input.without_task_column(X, tasks)
-        values = _input.target(y, len(X))
+        values = self.estimator._target_values(y, len(X))
         labels = _input.labels_of_rows(tasks, len(X))
         task_set = TaskSet.from_arrays(X, tasks=labels)
         delta = default_delta(task_set.n_tasks) if self.delta == "auto" else float(self.delta)
@@ -296,7 +296,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             )
         self.best_score_, self.best_estimator_, self.best_params_ = score, model, chosen
         self.billboard_ = billboard
-        self.privacy_ = Statement.of_run(
+        statement = Statement.of_run(
             billboard,
             unit=Unit.TASK,
             adjacency=Adjacency.REPLACE_ONE,
@@ -304,6 +304,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             n_units=n_tasks,
             assumptions=("the choice among the candidates was made by accounted selection",),
         )
+        self.privacy_ = model._stated(statement)
         model.privacy_, model.billboard_ = self.privacy_, billboard
 
     def predict(self, X: Any, *, tasks: Any = None) -> AnyArray:

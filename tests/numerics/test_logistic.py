@@ -97,7 +97,7 @@ def test_k_fold_predicts_each_row_by_a_fit_without_its_fold(ragged, intercept):
 
     tasks = ragged([12, 31, 8], 4, labels=True)
     found = logistic_kfold(tasks, ALPHAS, n_folds=3, random_state=5, intercept=intercept)
-    folds = _stratified_folds(tasks.offsets, tasks.y, 3, 5)
+    folds = _stratified_folds(tasks, tasks.y, 3, 5)
     for f in range(3):
         path = logistic_paths(tasks.take_rows(folds != f), ALPHAS, intercept=intercept)
         held = folds == f
@@ -111,7 +111,7 @@ def test_folds_are_even_within_every_task_and_label(ragged):
     from tacit.numerics.logistic import _stratified_folds
 
     tasks = ragged([25, 31, 8], 4, labels=True)
-    folds = _stratified_folds(tasks.offsets, tasks.y, 4, 0)
+    folds = _stratified_folds(tasks, tasks.y, 4, 0)
     for task in range(3):
         for label in (0, 1):
             among = folds[(tasks.task_of_row == task) & (tasks.y == label)]

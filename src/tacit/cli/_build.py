@@ -18,6 +18,7 @@ _OPTIONS = {
     "n_rounds": "--rounds",
     "random_state": "--seed",
     "unknown_task": "--unknown-task",
+    "classes": "--classes",
     "ledger": "--ledger",
     "data": "--data-name",
     "progress": None,

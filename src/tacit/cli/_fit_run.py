@@ -25,6 +25,11 @@ from tacit.privacy.ledger import Ledger
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
+_KIND_READ = (
+    "whether the target is a number or a class, which was read off the file; say --kind or "
+    "--classes to settle it beforehand"
+)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -38,6 +43,7 @@ class Request:
     ledger: Path | None = None
     test_size: float | None = None
     public: tuple[str, ...] = ()
+    kind_read: bool = False  # the kind of the target was read off the file
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -93,13 +99,17 @@ def _stated(model: Any, request: Request) -> None:
     """Add to the statement what the command line assumed, or did outside the accounted run."""
     statement = model.privacy_
     assumed = [f"{fact} are public" for fact in ("; ".join(request.public),) if fact]
-    scores: list[str] = []
+    unprotected: list[str] = []
+    if request.kind_read and statement.private:
+        unprotected.append(_KIND_READ)
     if request.test_size is not None:
-        scores = ["the held-out scores, computed from private rows: they stay with their owners"]
+        unprotected.append(
+            "the held-out scores, computed from private rows: they stay with their owners"
+        )
     model.privacy_ = dataclasses.replace(
         statement,
         assumptions=(*statement.assumptions, *assumed),
-        not_protected=(*statement.not_protected, *scores),
+        not_protected=(*statement.not_protected, *unprotected),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class Prepared:
     intake: Intake
     fill: Array
     n_filled: int
+    declared: tuple[Any, ...] | None = None  # classes, in the order declared
 
     @property
     def tasks(self) -> list[Hashable]:
@@ -39,7 +42,10 @@ class Prepared:
     @property
     def classes(self) -> list[str]:
         """The classes, if the target has any."""
-        return [] if self.kind == "regression" else [str(part) for part in np.unique(self.y)]
+        if self.kind == "regression":
+            return []
+        found = np.unique(self.y) if self.declared is None else np.sort(self.declared)
+        return [str(part) for part in found]
 
     @property
     def n_outputs(self) -> int:
@@ -48,15 +54,8 @@ class Prepared:
 
     def rows(self, chosen: AnyArray) -> Prepared:
         """Keep some rows; tasks and fillings stay those of all rows."""
-        return Prepared(
-            self.X[chosen],
-            self.y[chosen],
-            self.names,
-            self.codes[chosen],
-            self.kind,
-            self.intake,
-            self.fill,
-            self.n_filled,
+        return dataclasses.replace(
+            self, X=self.X[chosen], y=self.y[chosen], codes=self.codes[chosen]
         )
 
 
@@ -75,7 +74,14 @@ def drop_missing(table: Table, columns: list[str]) -> Table:
     return Table(table.source, picked, len(kept), table.first_row)
 
 
-def prepare(table: Table, intake: Intake, *, kind: str, minimum_tasks: int = 1) -> Prepared:
+def prepare(
+    table: Table,
+    intake: Intake,
+    *,
+    kind: str,
+    classes: tuple[Any, ...] | None = None,
+    minimum_tasks: int = 1,
+) -> Prepared:
     """Read features, target and tasks of a table, and fill what is missing."""
     table.column(intake.target, "--target")
     table.column(intake.task, "--task")
@@ -85,7 +91,7 @@ def prepare(table: Table, intake: Intake, *, kind: str, minimum_tasks: int = 1) 
         used = [intake.target, *(feature.column for feature in intake.features)]
         table = drop_missing(table, used)
     texts = labels(table, intake.task)
-    y, found = read_target(table, intake.target, kind)
+    y, found = read_target(table, intake.target, kind, classes)
     X = intake.matrix(table)
     distinct = sorted(set(texts))
     if len(distinct) < minimum_tasks:
@@ -104,21 +110,29 @@ def prepare(table: Table, intake: Intake, *, kind: str, minimum_tasks: int = 1) 
     position = {str(name): code for code, name in enumerate(names)}
     codes = np.array([position[part] for part in texts], dtype=np.int64)
     fill, n_filled = _filled(table, intake, X, codes, len(names))
-    return Prepared(X, y, names, codes, found, intake, fill, n_filled)
+    return Prepared(X, y, names, codes, found, intake, fill, n_filled, classes)
 
 
 def _filled(
     table: Table, intake: Intake, X: Array, codes: IntArray, n_tasks: int
 ) -> tuple[Array, int]:
-    """Fill the missing values of X in place; return what each task fills with, and how many."""
+    """Fill the missing values of X in place; return what each task fills with, and how many.
+
+    Guarantee: a mean is returned, and kept beside the model, only where a task needed it; all
+    others are NaN.
+    """
     if intake.missing == "error":
         intake.refuse_missing(table, X)
+    gaps = np.isnan(X)
     if isinstance(intake.missing, str):
         fill = task_means(X, codes, n_tasks)
     else:
         fill = np.full((n_tasks, X.shape[1]), intake.missing)
-    gaps = np.isnan(X)
     X[gaps] = fill[codes][gaps]
+    if isinstance(intake.missing, str):
+        filled = np.zeros(fill.shape, dtype=bool)
+        np.logical_or.at(filled, codes, gaps)
+        fill = np.where(filled, fill, np.nan)
     return fill, int(gaps.sum())
 
 

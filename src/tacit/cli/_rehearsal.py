@@ -1,8 +1,9 @@
 """``--dry-run``: the same fit on made-up rows of the same shape.
 
-Guarantee: the private rows lend their number, tasks and classes, nothing else; noise and cost do
-not depend on the values, so the rehearsal's statement is the run's statement. A ledger is
-rehearsed on a copy, which refuses exactly what the ledger itself would refuse.
+Guarantee: the private rows lend their number, tasks and, if nobody declared them, classes, nothing
+else; noise and cost do not depend on the values, so the rehearsal's statement is the run's
+statement. A ledger is rehearsed on a copy, which refuses exactly what the ledger itself would
+refuse.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def rehearse(estimator: Any, prepared: Prepared) -> Any:
     if prepared.kind == "regression":
         y: Any = random.standard_normal(len(X))
     else:
-        # Every class occurs, as it does in the file.
-        classes = np.unique(prepared.y)
+        # Every class occurs, whether it was declared or is in the file.
+        classes = np.array(prepared.declared or np.unique(prepared.y))
         y = classes[np.arange(len(X)) % len(classes)]
     return estimator.fit(X, y, tasks=prepared.tasks)
 

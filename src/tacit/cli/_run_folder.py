@@ -1,8 +1,9 @@
 """The run folder: everything a fit leaves behind, written whole or not at all.
 
-The files are built in a hidden folder beside the run folder (``.run.…``) and renamed into place
-when all of them are there, ``manifest.json`` last: a folder without it is an unfinished run and is
-never read as a model. A failure removes what was built.
+The files are built in a hidden folder beside the run folder (``.run.stage-…``) and renamed into
+place when all of them are there, ``manifest.json`` last: a folder without it is an unfinished run
+and is never read as a model. A failure removes what was built; what a killed process left, the next
+run into the same folder removes, once it holds the folder's lock.
 
 The ledger is the exception. It stands in the run folder itself before the fit begins, every
 release is charged to it, on disk, before it is made, and it stays there whatever happens to the
@@ -18,6 +19,7 @@ import csv
 import errno
 import io
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -69,13 +71,15 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.path)
         try:
+            if self._lock is not None:
+                _remove_stale_stages(self.path)
             if any(self.path.iterdir()) and not self._force:
                 raise InvalidInput(
                     f"--out {self.path}: the folder is not empty; choose another one, or say "
                     "--force to replace the run in it (its ledger is kept)"
                 )
             whole = self.path.absolute()
-            self.stage = Path(tempfile.mkdtemp(prefix=f".{whole.name}.", dir=whole.parent))
+            self.stage = Path(tempfile.mkdtemp(prefix=_stage_prefix(whole), dir=whole.parent))
         except BaseException:
             self._leave()
             raise
@@ -147,13 +151,34 @@ def _locked(folder: Path) -> int | None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A run that failed may have removed the folder between the two lines above.
+        kept = os.path.samestat(os.fstat(descriptor), os.stat(folder))
     except OSError:
+        kept = False
+    if not kept:
         os.close(descriptor)
         raise ModelFileError(
             f"--out {folder}: another run is writing to this folder; wait for it, or choose "
             "another one"
-        ) from None
+        )
     return descriptor
+
+
+def _stage_prefix(folder: Path) -> str:
+    return f".{folder.name}.stage-"
+
+
+def _remove_stale_stages(folder: Path) -> None:
+    """Remove what killed runs into this folder left beside it; whoever calls holds its lock.
+
+    Every model of a run lies in its stage, so it must not outlive the run.
+    """
+    whole = folder.absolute()
+    # mkdtemp's own letters: a folder called like this one with more behind it is not ours.
+    ours = re.compile(re.escape(_stage_prefix(whole)) + "[a-z0-9_]{8}")
+    for part in whole.parent.iterdir():
+        if ours.fullmatch(part.name) and part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def write_intake(
@@ -161,8 +186,9 @@ def write_intake(
 ) -> None:
     """Keep how the file became features, with each task's own filling for missing values.
 
-    Guarantee: row i of the fillings is computed from task i's rows alone, and a party's folder
-    holds its own row only.
+    Guarantee: row i of the fillings is computed from task i's rows alone, is NaN where nothing was
+    filled, and a party's folder holds its own row only. Where single rows are protected, task means
+    are refused, so there are none.
     """
     manifest = {"intake": intake.to_json(), "tasks": tuple(names), "kind": kind, "method": method}
     models.save(folder / _INTAKE, kind="intake", manifest=manifest, arrays={"fill": fill})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tacit.cli._output import current
 from tacit.cli._read import Table, is_missing
 from tacit.errors import InvalidInput
 
-__all__ = ["KINDS", "read_target"]
+__all__ = ["KINDS", "given_classes", "known_classes", "read_target"]
 
 KINDS = ("auto", "regression", "binary", "multiclass")
 _MOST_CLASSES = 100
@@ -37,20 +38,37 @@ def _kind(cells: list[Any], values: AnyArray, strange: list[int]) -> str:
     return "regression"
 
 
-def read_target(table: Table, name: str, asked: str) -> tuple[AnyArray, str]:
+def given_classes(given: str | None, kind: str) -> tuple[Any, ...] | None:
+    """Parse ``a,b,c``, the public classes in the order declared; None if none were given."""
+    if given is None:
+        return None
+    listed = [part.strip() for part in given.split(",") if part.strip()]
+    if len(set(listed)) < len(listed) or len(listed) < 2:
+        raise InvalidInput(
+            f"--classes {given!r}: write it as a,b,c with two different classes or more, the one "
+            "that any other label counts as last"
+        )
+    if kind == "regression" or (kind == "binary" and len(listed) != 2):
+        raise InvalidInput(
+            f"--classes {given!r}: --kind {kind} does not fit {len(listed)} classes; leave out "
+            "--kind"
+        )
+    return tuple(int(part) for part in listed) if whole_numbers(listed) else tuple(listed)
+
+
+def read_target(
+    table: Table, name: str, asked: str, classes: Sequence[Any] | None = None
+) -> tuple[AnyArray, str]:
     """Return the target values and the kind: regression, binary or multiclass.
 
-    The kind and the classes count as public, as the statement says.
+    Guarantee: with declared ``classes`` the kind is theirs, and a label that is none of them counts
+    as the last; otherwise kind and classes are read off the file, and the statement says so.
     """
     if asked not in KINDS:
         raise InvalidInput(f"--kind {asked!r}: must be one of {', '.join(KINDS)}")
-    cells = table.column(name, "--target")
-    for row, cell in enumerate(cells):
-        if is_missing(cell):
-            raise InvalidInput(
-                f"{table.source}, {table.where(row)}: the target {name!r} is missing; fill it in, "
-                "or leave such rows out with --missing drop"
-            )
+    cells = _cells(table, name)
+    if classes is not None:
+        return _declared(cells, classes), "binary" if len(classes) == 2 else "multiclass"
     values, strange = numbers(cells)
     kind = _kind(cells, values, strange) if asked == "auto" else asked
     if kind == "regression":
@@ -63,6 +81,37 @@ def read_target(table: Table, name: str, asked: str) -> tuple[AnyArray, str]:
         check_sizes(table, name, values)
         return values, kind
     return _classes(table, name, cells, kind, asked), kind
+
+
+def _cells(table: Table, name: str) -> list[Any]:
+    """Return the target's cells; a missing one is an error."""
+    cells = table.column(name, "--target")
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            raise InvalidInput(
+                f"{table.source}, {table.where(row)}: the target {name!r} is missing; fill it in, "
+                "or leave such rows out with --missing drop"
+            )
+    return cells
+
+
+def known_classes(table: Table, name: str, classes: Sequence[Any]) -> AnyArray:
+    """Return the class of each row to be scored; one that is none of ``classes`` stays text."""
+    labels = [text(cell) for cell in _cells(table, name)]
+    position = {text(known): known for known in classes}
+    return np.array([position.get(label, label) for label in labels], dtype=object)
+
+
+def _declared(cells: list[Any], classes: Sequence[Any]) -> AnyArray:
+    position = {text(known): code for code, known in enumerate(classes)}
+    codes = np.array([position.get(text(cell), -1) for cell in cells])
+    strange = int((codes < 0).sum())
+    if strange:
+        current().note(
+            f"{strange} of {len(cells)} rows have a target that is none of --classes; they count "
+            f"as {classes[-1]!r}"
+        )
+    return np.array(classes)[codes]
 
 
 def _classes(table: Table, name: str, cells: list[Any], kind: str, asked: str) -> AnyArray:

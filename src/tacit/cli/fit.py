@@ -52,6 +52,13 @@ def fit(
             rich_help_panel=_DATA,
         ),
     ] = "auto",
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="a,b,c: the target's publicly known classes; any other label counts as the last.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     categories: Annotated[
         list[str] | None,
         typer.Option(help="column=a,b,c: a text column's categories.", rich_help_panel=_DATA),
@@ -169,7 +176,7 @@ def fit(
 
     columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
     intake = _intake(columns, asked)
-    prepared = _prepared(columns, intake, kind, method, epsilon)
+    prepared = _prepared(columns, intake, asked)
     request = _fit_run.Request(
         method=method,
         given={
@@ -181,6 +188,7 @@ def fit(
             "data": data_name,
             "random_state": seed,
             "unknown_task": unknown_task,
+            "classes": prepared.declared,
         },
         extra=settings_of(set or ()),
         out=out,
@@ -194,6 +202,7 @@ def fit(
             for word, known in (("categories", f.categories), ("range", f.range))
             if known is not None
         ),
+        kind_read=kind == "auto" and prepared.declared is None,
         settings=_settings(asked, prepared.kind),
     )
     if dry_run:
@@ -241,16 +250,24 @@ def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
     return Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
 
 
-def _prepared(columns: Cells, intake: Intake, kind: str, method: str, epsilon: float | None) -> Any:
+def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
     from tacit.cli._methods import methods
     from tacit.cli._prepare import prepare
+    from tacit.cli._target import given_classes
 
+    method, kind = asked["method"], asked["kind"]
     if method not in methods():
         raise InvalidInput(
             f"--method {method!r}: must be one of {', '.join(methods())}; see: tacit methods"
         )
-    alone = method in ("single-task", "pooled") or epsilon == math.inf
-    return prepare(columns, intake, kind=kind, minimum_tasks=1 if alone else 2)
+    alone = method in ("single-task", "pooled") or asked["epsilon"] == math.inf
+    return prepare(
+        columns,
+        intake,
+        kind=kind,
+        classes=given_classes(asked["classes"], kind),
+        minimum_tasks=1 if alone else 2,
+    )
 
 
 def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -125,13 +125,16 @@ def filled(table: Table, intake: Intake, fill: Array, names: list[Hashable], mod
         return X
     if not isinstance(intake.missing, str):
         return np.where(gaps, intake.missing, X)
-    strange = np.flatnonzero(gaps.any(axis=1) & (codes < 0))
-    if strange.size:
+    means = np.where(codes[:, None] < 0, np.nan, fill[codes])
+    left = np.argwhere(gaps & np.isnan(means))
+    if left.size:
+        row, column = left[0].tolist()
         raise InvalidInput(
-            f"{table.source}, {table.where(int(strange[0]))}: a value is missing in the task "
-            f"{names[int(strange[0])]!r}, which has no mean from fit time; fill it in"
+            f"{table.source}, {table.where(row)}: {intake.feature_names[column]!r} is missing in "
+            f"the task {names[row]!r}, which kept no mean of it because it had all values at fit "
+            "time; fill it in, or fit with --missing and a number"
         )
-    return np.where(gaps, fill[codes], X)
+    return np.where(gaps, means, X)
 
 
 def _answers(model: Any, X: Array, names: list[Hashable]) -> dict[str, list[Any]]:

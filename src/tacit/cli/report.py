@@ -10,6 +10,7 @@ import typer
 
 from tacit.cli._options import Encoding, Format, Party, RunPath, Separator
 from tacit.cli._output import Json, Quiet, begin, current
+from tacit.errors import InvalidInput
 
 __all__ = ["export", "report"]
 
@@ -75,14 +76,17 @@ def _beside(run: Path, party: str) -> Path:
 def _scored(
     table: Any, model: Any, intake: Any, fill: Any, manifest: dict[str, Any], party: str | None
 ) -> dict[str, Any]:
-    from tacit.cli._target import read_target
+    from tacit.cli._target import known_classes, read_target
     from tacit.cli.predict import filled, rows_of
 
     table, names = rows_of(table, intake, model, party)
     X = filled(table, intake, fill, names, model)
-    y, _ = read_target(table, intake.target, manifest["kind"])
-    if hasattr(model, "classes_") and model.classes_.dtype.kind in "US":
-        y = y.astype(str)
+    if not hasattr(model, "classes_"):
+        y, _ = read_target(table, intake.target, manifest["kind"])
+    elif model.classes is not None:
+        y, _ = read_target(table, intake.target, manifest["kind"], model.classes)
+    else:
+        y = known_classes(table, intake.target, model.classes_.tolist())
     return {"X": X, "y": y, "tasks": names}
 
 
@@ -120,6 +124,11 @@ def export(
     model, intake, fill, manifest = load_run(run)
     own = matching_task(party, model.task_names_)
     index = model.task_names_.index(own)
+    if out.exists() and out.samefile(run):
+        raise InvalidInput(
+            f"--out {out}: is the run folder itself, which would be left with {own}'s files alone; "
+            "choose another folder"
+        )
     with RunFolder(out, force=force) as folder:
         model.save(folder.stage, task=own)
         write_intake(

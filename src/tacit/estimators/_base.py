@@ -8,9 +8,10 @@ An estimator is thin. It checks its parameters, builds a :class:`~tacit.tasks.Ta
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,13 +19,12 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
-from tacit.estimators import _input
+from tacit.estimators import _classes, _input
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.privacy.statement import Statement
 from tacit.tasks import TaskSet, within_range
@@ -85,6 +85,14 @@ class MultiTaskEstimator(BaseEstimator):
     def _encode_target(self, y: AnyArray) -> Array:
         """Turn y into (N, k) numbers, setting ``classes_`` where there are classes."""
 
+    def _target_values(self, y: Any, n_rows: int) -> AnyArray:
+        """Return y as one value a row."""
+        return _input.target(y, n_rows)
+
+    def _stated(self, statement: Statement) -> Statement:
+        """Add to a run's statement what follows from how the target was read."""
+        return statement
+
     def _check_parameters(self) -> None:
         _check.one_of("unknown_task", self.unknown_task, ("error", "shared"))
 
@@ -109,7 +117,7 @@ class MultiTaskEstimator(BaseEstimator):
         self._check_parameters()
         X, tasks = _input.without_task_column(X, tasks)
         rows = _input.features(self, X, reset=True)
-        targets = self._encode_target(_input.target(y, len(rows)))
+        targets = self._encode_target(self._target_values(y, len(rows)))
         task_set = TaskSet.from_arrays(
             rows,
             targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1),
@@ -123,7 +131,7 @@ class MultiTaskEstimator(BaseEstimator):
         self.shared_coef_ = learned.shared_coef
         self.shared_intercept_ = learned.shared_intercept
         self.task_names_ = task_set.names
-        self.privacy_ = learned.statement
+        self.privacy_ = self._stated(learned.statement)
         self.history_ = learned.history
         self.billboard_ = learned.billboard
         for name, value in learned.extra.items():
@@ -166,7 +174,10 @@ class MultiTaskEstimator(BaseEstimator):
             coef = np.concatenate([coef, self.shared_coef_[None]])
             intercept = np.concatenate([intercept, self.shared_intercept_[None]])
         if len(self.task_names_) == 1 and (index == 0).all():
-            return rows @ coef[0].T + intercept[0]
+            # Not a matrix product, whose last bits differ: a party's own folder answers like the
+            # run that it was exported from.
+            own = np.broadcast_to(coef[0], (len(rows), *coef.shape[1:]))
+            return np.einsum("nd,nkd->nk", rows, own) + intercept[0]
         scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
         chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
         for first in range(0, len(rows), chunk):
@@ -214,23 +225,58 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
 class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     """A classifier with the logistic loss; more than two classes are learned one against the rest.
 
-    ``classes_`` are the classes of all tasks together and count as public. A task that has rows
-    of one class only is allowed: its own data pull its model towards that class as far as the
-    penalty lets them, and what is shared decides the rest.
+    Every classifier has the parameter ``classes``: a sequence of two labels or more that are
+    public, the catch-all last. ``classes_`` are these, sorted, whatever occurs in the data, and a
+    label that is none of them counts as the one declared last. ``n_strangers_`` is the number of
+    such rows; it is private, for the owner of the rows. Without ``classes`` they are read off y,
+    and the statement says that the set of classes is not protected.
+
+    A task that has rows of one class only is allowed: its own data pull its model towards that
+    class as far as the penalty lets them, and what is shared decides the rest.
+
+    Guarantee: with declared classes neither the shape of a model nor whether a fit succeeds
+    depends on any label.
     """
 
     _loss: Loss = LogisticLoss()
+    classes: Sequence[Any] | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *args: Any, classes: Sequence[Any] | None = None, **kwargs: Any
+        ) -> None: ...
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every classifier the parameter ``classes``, which regressors do not have."""
+        super().__init_subclass__(**options)
+        constructor = inspect.signature(cls.__init__)
+        if cls.__init__ is not object.__init__ and "classes" not in constructor.parameters:
+            cls.__init__ = _classes.with_classes(cls.__init__)  # type: ignore[method-assign]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _classes.check_declared(self.classes)
+
+    def _target_values(self, y: Any, n_rows: int) -> AnyArray:
+        return _input.target(y, n_rows, as_given=self.classes is not None)
 
     def _encode_target(self, y: AnyArray) -> Array:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InvalidInput(
-                f"y: has the one class {self.classes_[0]!r}; a classifier needs two classes or more"
-            )
-        if len(self.classes_) == 2:
-            return codes.astype(np.float64)[:, None]
-        return (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
+        declared = _classes.check_declared(self.classes)
+        if declared is None:
+            self.classes_, codes = _classes.read_off(y)
+            self.n_strangers_ = 0
+        else:
+            self.classes_, codes, self.n_strangers_ = _classes.declared_codes(y, declared)
+        return _classes.indicators(codes, len(self.classes_))
+
+    def _stated(self, statement: Statement) -> Statement:
+        if not statement.private:
+            return statement
+        if self.classes is None:
+            unprotected = (*statement.not_protected, _classes.READ_OFF)
+            return replace(statement, not_protected=unprotected)
+        return replace(statement, assumptions=(*statement.assumptions, _classes.DECLARED))
 
     def decision_function(self, X: Any, *, tasks: Any = None) -> Array:
         """Return linear scores: one a row for two classes, else one a row and class."""
@@ -253,4 +299,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
         """Return the accuracy over all rows."""
         predicted = self.predict(X, tasks=tasks)
+        declared = _classes.check_declared(self.classes)
+        if declared is not None:
+            known, codes, _ = _classes.declared_codes(
+                self._target_values(y, len(predicted)), declared
+            )
+            y = known[codes]
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))

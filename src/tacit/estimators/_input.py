@@ -59,12 +59,21 @@ def features(estimator: Any, X: Any, *, reset: bool) -> Array:
     )
 
 
-def target(y: Any, n_rows: int) -> AnyArray:
-    """Return y as one value a row."""
+def target(y: Any, n_rows: int, *, as_given: bool = False) -> AnyArray:
+    """Return y as one value a row.
+
+    ``as_given`` keeps every value of a list what it is: as an array of one type, one word among
+    numbers would make all of them words.
+    """
     if y is None:
         raise InvalidInput("y=None: fit requires y to be passed, but the target y is None")
     column = nw.from_native(y, series_only=True, pass_through=True)
-    values = column_or_1d(column.to_numpy() if isinstance(column, nw.Series) else y, warn=True)
+    if isinstance(column, nw.Series):
+        y = column.to_list() if as_given else column.to_numpy()
+    if as_given and isinstance(y, list | tuple):
+        values = np.fromiter(y, dtype=object, count=len(y))
+    else:
+        values = column_or_1d(y, warn=True)
     if len(values) != n_rows:
         raise InvalidInput(
             f"y: has {len(values)} values for {n_rows} rows of X; pass one value per row"

@@ -34,7 +34,7 @@ _ASSUMPTIONS = (
     "the model pays for these roundings and for how nearly the objective is minimised",
     "row_norm, alpha, importances, projections and scalings of the features do not depend on the "
     "private rows",
-    "the number of rows and the set of classes are public",
+    "the number of rows is public",
 )
 _NOT_PROTECTED = (
     "a person with several rows, or with rows at the source and at the target: the budgets add up",

@@ -41,7 +41,7 @@ __all__ = ["StructuredEstimator", "alone"]
 
 PUBLISHED = "wishart-published"
 _STRENGTH = {"optimal": 0.005, "soft-threshold": 0.1}
-_ASSUMPTION = "the number of tasks, the features and the classes are public"
+_ASSUMPTION = "the number of tasks and the features are public"
 
 
 def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:

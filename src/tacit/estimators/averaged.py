@@ -72,7 +72,7 @@ class _Averaged(PrivateEstimator):
         outcome, statement, billboard = self._run(
             protocol,
             tasks,
-            assumptions=("the number of tasks, the features and the classes are public",),
+            assumptions=("the number of tasks and the features are public",),
         )
         average = None if clip is None else outcome.state.average
         return Learned(

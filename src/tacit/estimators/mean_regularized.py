@@ -136,7 +136,7 @@ class _MeanRegularized(PrivateEstimator):
         outcome, statement, billboard = self._run(
             protocol,
             tasks,
-            assumptions=("the number of tasks, the features and the classes are public",),
+            assumptions=("the number of tasks and the features are public",),
         )
         centre = outcome.state.centre if self.clip != "auto" else None
         return Learned(

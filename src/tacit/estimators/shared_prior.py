@@ -106,7 +106,7 @@ class _SharedPrior(PrivateEstimator):
         outcome, statement, billboard = self._run(
             protocol,
             tasks,
-            assumptions=("the number of tasks, the features and the classes are public",),
+            assumptions=("the number of tasks and the features are public",),
         )
         shared_coef, shared_intercept = None, None
         if self.unknown_task == "shared":

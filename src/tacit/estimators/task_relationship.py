@@ -79,7 +79,7 @@ class _TaskRelationship(PrivateEstimator):
             tasks,
             curator="untrusted",
             assumptions=(
-                "the number of tasks, the features and the classes are public",
+                "the number of tasks and the features are public",
                 "every task adds its noise itself",
             ),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.objective import ObjectivePerturbation
+from tacit.privacy.statement import Statement
 from tacit.protocols.package import SourcePackage
 from tacit.protocols.transfer import Budget, Design, Learner, combined_centre, trust
 from tacit.tasks import TaskSet
@@ -28,6 +29,10 @@ from tacit.tasks import TaskSet
 __all__ = ["SourceRequest", "TransferClassifier", "TransferEstimator"]
 
 Packages = tuple[SourcePackage, ...]
+_SOURCE_CLASSES = (
+    "that every label is one of the source’s classes: another one is refused; declare the classes "
+    "to have it counted as the last of them"
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class TransferEstimator(RowPrivateClassifier):
         source = clone(self)
         source._check_parameters()
         rows = _input.features(source, X, reset=True)
-        targets = source._encode_target(_input.target(y, len(rows)))
+        targets = source._encode_target(source._target_values(y, len(rows)))
         names = getattr(source, "feature_names_in_", None)
         task_set = TaskSet.from_arrays(rows, targets[:, 0], feature_names=names)
         return source._package(task_set.X, targets, task_set.feature_names)
@@ -129,7 +134,7 @@ class TransferEstimator(RowPrivateClassifier):
             uncertainties=learner.uncertainties,
             classes=_plain(self.classes_),
             feature_names=feature_names,
-            statement=statement,
+            statement=self._stated(statement),
         )
 
     def fit(
@@ -173,16 +178,28 @@ class TransferEstimator(RowPrivateClassifier):
         codes = {label: code for code, label in enumerate(self.classes_.tolist())}
         if any(package.classes.tolist() != list(codes) for package in packages[1:]):
             raise InvalidInput("source: the packages have different classes; code them alike")
+        if self.classes is not None:
+            if sorted(self.classes) != list(codes):
+                raise InvalidInput(
+                    f"classes={self.classes!r}: the source has {list(codes)}; declare the same"
+                )
+            return super()._encode_target(y)
         strange = [label for label in np.unique(y).tolist() if label not in codes]
         if strange:
             raise InvalidInput(
                 f"y: class {strange[0]!r} is not one of the source's {list(codes)}; "
-                "code the target's classes like the source's"
+                "code the target's classes like the source's, or declare them with classes="
             )
         coded = np.array([codes[label] for label in y.tolist()], dtype=np.float64)
         return (
             coded[:, None] if len(codes) == 2 else (coded[:, None] == np.arange(len(codes))) * 1.0
         )
+
+    def _stated(self, statement: Statement) -> Statement:
+        packages = self._sources.packages if hasattr(self, "_sources") else ()
+        if packages and self.classes is None:
+            return replace(statement, not_protected=(*statement.not_protected, _SOURCE_CLASSES))
+        return super()._stated(statement)
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         design = self._design(tasks.n_features)

@@ -152,7 +152,7 @@ def logistic_kfold(
     """
     prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
     problem = _Problem.build(tasks, alphas, targets, prior, intercept)
-    folds = _stratified_folds(tasks.offsets, problem.y, n_folds, random_state)
+    folds = _stratified_folds(tasks, problem.y, n_folds, random_state)
     predictions = np.empty((problem.table.shape[1], len(problem.y)))
 
     def fill(bucket: Bucket) -> None:
@@ -274,14 +274,15 @@ def _laplace_evidence(stack: LogisticStack, u: Array) -> Array:
     return 0.5 * (prior - volume) - stack.value(z, u)
 
 
-def _stratified_folds(
-    offsets: IntArray, y: Array, n_folds: int, random_state: int | None
-) -> IntArray:
-    """Deal the rows of every task to folds in turn, label by label, in random order."""
+def _stratified_folds(tasks: TaskSet, y: Array, n_folds: int, random_state: int | None) -> IntArray:
+    """Deal the rows of every task to folds in turn, label by label, in random order.
+
+    Guarantee: a task's folds follow from the seed, its name and its own rows.
+    """
     if positive_integer("n_folds", n_folds, remedy="use n_folds=5") < 2:
         raise InvalidInput(f"n_folds={n_folds}: must be at least 2; use n_folds=5")
-    shuffled = np.random.default_rng(random_state).random(len(y))
-    task = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    task, dealt = tasks.task_of_row, tasks.random_numbers(random_state)
     folds = np.empty(len(y), dtype=np.int64)
-    folds[np.lexsort((shuffled, y, task))] = (np.arange(len(y)) - offsets[task]) % n_folds
+    place = np.arange(len(y)) - tasks.offsets[task]
+    folds[np.lexsort((dealt, y, task))] = place % n_folds
     return folds

@@ -244,11 +244,26 @@ def _banners(facts: Facts) -> Markup:
 
 
 def _foot(facts: Facts) -> Markup:
-    if facts.party is not None:
-        scope = "Personal numbers on this page belong to this party; the rest was released."
-    elif facts.all_tasks_evaluated:
-        scope = "Personal numbers on this page come from evaluation rows; the rest was released."
-    else:
-        scope = "Every number on this page was released, or follows from what was released."
     day = datetime.now(UTC).strftime("%-d %B %Y")
-    return tag("footer", tag("p", scope), tag("p", f"Written by tacit {__version__} on {day}."))
+    written = f"Written by tacit {__version__} on {day}."
+    return tag("footer", tag("p", _scope(facts)), tag("p", written))
+
+
+def _scope(facts: Facts) -> str:
+    """Return where the page's numbers come from, and only where it is true, that they may go."""
+    if not facts.statement.holds:
+        return (
+            "No guarantee covers the numbers on this page: keep it as you would keep the rows they "
+            "were computed from."
+        )
+    if facts.statement.n_releases == 0:
+        rest = "nothing was released, and the rest is names and public counts"
+    else:
+        rest = "the rest was released, or follows from what was released"
+    if facts.party is not None:
+        return f"Personal numbers on this page belong to this party; {rest}."
+    if facts.all_tasks_evaluated:
+        return f"Personal numbers on this page come from evaluation rows; {rest}."
+    if facts.statement.n_releases == 0:
+        return "Nothing was released: this page holds names and public counts only."
+    return "Every number on this page was released, or follows from what was released."

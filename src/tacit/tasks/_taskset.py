@@ -290,6 +290,16 @@ class TaskSet:
 
     # Splits
 
+    def _dealer(self, random_state: Any) -> _splits.Dealer:
+        return _splits.Dealer(self.names, self.offsets, _splits.seed_of(random_state))
+
+    def random_numbers(self, random_state: Any = None) -> AnyArray:
+        """One random 64-bit number for each stored row (N,), to deal rows with.
+
+        Guarantee: a task's numbers follow from the seed, its name and its own number of rows.
+        """
+        return self._dealer(random_state).of_rows()
+
     def split(self, test_size: float = 0.3, *, random_state: Any = None) -> tuple[TaskSet, TaskSet]:
         """Split within tasks into (train, test).
 
@@ -302,12 +312,16 @@ class TaskSet:
             Share of each task's rows to test on, between 0 and 1.
         random_state : int or numpy Generator, optional
             Seed of the shuffle; splits carry no privacy and need no secret randomness.
+
+        Guarantee: which of a task's rows are held out follows from the seed, the task's name and
+        its own number of rows. No other task can change it, or be read from it.
         """
         test_size = _check.fraction("test_size", test_size, remedy="use 0.3, say")
         if self.n_rows == self.n_tasks:
             raise InvalidInput("split: every task has a single row, so nothing is left to test on")
-        generator = np.random.default_rng(random_state)
-        test = _splits.test_rows(self.task_of_row, self.offsets, test_size, generator)
+        test = _splits.test_rows(
+            self.task_of_row, self.offsets, test_size, self._dealer(random_state)
+        )
         return self.take_rows(~test), self.take_rows(test)
 
     def kfold(
@@ -317,6 +331,8 @@ class TaskSet:
 
         Every task is in every training set. A task with fewer rows than folds is tested in only
         as many folds as it has rows, a task of one row in none.
+
+        Guarantee: as for `split`, a task's folds follow from the seed, its name and its own rows.
         """
         n_folds = _check.positive_integer("n_folds", n_folds, remedy="use 5, say")
         largest = int(self.counts.max())
@@ -324,8 +340,9 @@ class TaskSet:
             raise InvalidInput(
                 f"n_folds={n_folds}: must lie between 2 and {largest}, the rows of the largest task"
             )
-        generator = np.random.default_rng(random_state)
-        fold = _splits.fold_of_row(self.task_of_row, self.offsets, n_folds, generator)
+        fold = _splits.fold_of_row(
+            self.task_of_row, self.offsets, n_folds, self._dealer(random_state)
+        )
         for number in range(n_folds):
             if np.any(fold == number):
                 yield self.take_rows(fold != number), self.take_rows(fold == number)
