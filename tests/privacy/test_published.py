@@ -22,6 +22,7 @@ CASES = {
         "n_rows": 10,
         "step_size": 0.1,
     },
+    "simulated-sensitivity-laplace-published": {"epsilon": 1.0, "n_simulations": 20},
 }
 
 
@@ -41,7 +42,7 @@ def test_each_warns_claims_what_was_printed_and_is_marked_unsound(name):
     assert not release.sound
     assert release.seeded
     assert release.event == EpsilonDeltaDpEvent(1.0, 0.0)
-    assert release.value.shape == (3, 3)
+    assert release.value.shape == ((3,) if "simulated" in name else (3, 3))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,3 +95,23 @@ def test_the_inverted_noise_grows_with_epsilon():
     ]
     # ‖b‖ ~ Gamma(d, ε/s), one vector per task.
     assert lengths == pytest.approx([3 * 0.025, 3 * 2.5], rel=0.1)
+
+
+def test_a_simulated_sensitivity_is_the_largest_change_over_removed_rows():
+    rows = np.random.default_rng(0).standard_normal((12, 4))
+    found = made("simulated-sensitivity-laplace-published", n_simulations=1000).sensitivity(
+        rows, SeededEntropy(0)
+    )
+    changes = [
+        np.abs(np.delete(rows, r, axis=0).mean(axis=0) - rows.mean(axis=0)) for r in range(12)
+    ]
+    np.testing.assert_allclose(found, np.max(changes, axis=0))
+    few = made("simulated-sensitivity-laplace-published", n_simulations=1).sensitivity(
+        rows, SeededEntropy(0)
+    )
+    assert any(np.allclose(few, change) for change in changes)
+
+
+def test_a_single_row_has_no_simulated_sensitivity():
+    with pytest.raises(InvalidInput, match="1 row"):
+        made("simulated-sensitivity-laplace-published").release(np.ones((1, 3)), SeededEntropy(0))

@@ -7,11 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit.errors import InvalidInput
+from tacit.privacy import SeededEntropy
+from tacit.privacy.mechanisms import (
+    GammaVector,
+    Gaussian,
+    Laplace,
+    SymmetricGaussian,
+    TwoSidedWishart,
+)
 from tacit.protocols.shrinkage import (
     Coordinates,
     Semicircle,
     Shape,
     WishartDifference,
+    deepest_fall,
     safe_shift,
     shrink_diagonal,
     shrink_spectrum,
@@ -124,5 +134,29 @@ def test_leading_directions_return_the_rest_to_the_floor():
     assert first.excess.sum() + 3 * first.floor == pytest.approx(15.0)
 
 
-def test_safe_shift_never_leaves_a_negative_eigenvalue():
-    np.testing.assert_array_equal(safe_shift(np.array([-9.0, 1.0]), 5.0), [0.0, 6.0])
+@pytest.mark.parametrize("d", [1, 3, 30])
+@pytest.mark.parametrize(
+    "noise",
+    [SymmetricGaussian(1.0, 7.0), TwoSidedWishart(1.0, 0.1), Gaussian(1.0, 7.0), Laplace(1.0, 0.1)],
+    ids=lambda noise: noise.name,
+)
+def test_the_deepest_fall_covers_the_noise_and_is_not_far_below_it(noise, d):
+    entropy = SeededEntropy(0)
+    if isinstance(noise, SymmetricGaussian | TwoSidedWishart):
+        draws = noise.release(np.zeros((2000, d, d)), entropy).value
+        lowest = np.linalg.eigvalsh(draws)[:, 0]
+    else:
+        lowest = noise.release(np.zeros((2000, d)), entropy).value.min(axis=1)
+    fall = deepest_fall(noise, d, n_rounds=30)
+    assert lowest.min() > -fall
+    # A hundred times less likely still: no bound that would shrink nothing at all.
+    assert lowest.min() < -fall / 6
+
+
+def test_noise_of_unknown_depth_is_refused():
+    with pytest.raises(InvalidInput, match="gamma-vector"):
+        deepest_fall(GammaVector(1.0, 1.0), 3, n_rounds=1)
+
+
+def test_safe_shift_leaves_every_eigenvalue_well_above_zero():
+    np.testing.assert_array_equal(safe_shift(np.array([-9.0, -7.0, 1.0]), 8.0), [2.0, 2.0, 9.0])

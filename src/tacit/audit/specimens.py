@@ -43,7 +43,11 @@ from tacit.privacy.mechanisms import (
     TwoSidedWishart,
     mechanism,
 )
-from tacit.privacy.published import Algorithm5NoisePublished, WishartPublished
+from tacit.privacy.published import (
+    Algorithm5NoisePublished,
+    SimulatedSensitivityPublished,
+    WishartPublished,
+)
 from tacit.privacy.unit import Norm
 
 __all__ = ["AUDITABLE", "SAMPLING_RATE", "Pair", "calibrated", "contest", "is_matrix", "pairs"]
@@ -57,7 +61,14 @@ _CHUNK_ENTRIES = 2_000_000
 _MATRICES = (SymmetricGaussian, TwoSidedWishart, WishartPublished)
 # Their noise is independent by entry, by matrix, or by row of a stack: one release of n stacked
 # copies of a value is n releases of the value.
-_STACKABLE = (Gaussian, Laplace, *_MATRICES, Algorithm5NoisePublished)
+_STACKABLE = (
+    Gaussian,
+    Laplace,
+    *_MATRICES,
+    Algorithm5NoisePublished,
+    SimulatedSensitivityPublished,
+)
+_ROWS = 20  # of a data set whose sensitivity is simulated
 
 
 def _gaussian_noise(epsilon: float, delta: float) -> float:
@@ -107,6 +118,7 @@ _CALIBRATIONS: dict[str, Callable[[float, float], dict[str, Any]]] = {
     "two-sided-wishart": lambda epsilon, _: {"sensitivity_trace": 2.0, "epsilon": epsilon},
     "wishart-published": lambda epsilon, _: {"radius": 1.0, "epsilon": epsilon},
     "algorithm5-noise-published": lambda epsilon, _: {"sensitivity": 2.0, "epsilon": epsilon},
+    "simulated-sensitivity-laplace-published": lambda epsilon, _: {"epsilon": epsilon},
 }
 
 AUDITABLE = tuple(_CALIBRATIONS)
@@ -135,6 +147,8 @@ def pairs(target: Mechanism, n_features: int) -> dict[str, Pair]:
     """
     if is_matrix(target):
         return _moment_pairs(target, n_features)
+    if isinstance(target, SimulatedSensitivityPublished):
+        return _row_pairs(n_features)
     norm, reach = declared_sensitivity(target)
     zero, first = np.zeros(n_features), np.zeros(n_features)
     first[0] = 1.0
@@ -165,6 +179,23 @@ def _moment_pairs(target: Mechanism, n_features: int) -> dict[str, Pair]:
             square * np.outer(gap, gap),
             square * np.outer(sum_, sum_),
         )
+    return found
+
+
+def _row_pairs(n_features: int) -> dict[str, Pair]:
+    """Return data sets of one task that differ in one row: its gradient, and its loss last."""
+    alike = np.zeros((_ROWS, n_features + 1))
+    mixed = alike.copy()
+    mixed[:, :-1] = np.where(np.arange(_ROWS) % 2, 0.5, -0.5)[:, None] * n_features**-0.5
+    found: dict[str, Pair] = {}
+    for description, rows, column, value in (
+        ("rows alike against one that differs", alike, 0, 1.0),
+        ("rows that differ against one further out", mixed, 0, 1.0),
+        ("rows that differ against one of another loss", mixed, -1, 1.0),
+    ):
+        other = rows.copy()
+        other[0, column] = value
+        found[description] = (rows, other)
     return found
 
 
@@ -227,6 +258,8 @@ def contest(name: str, target: Mechanism, pair: Pair, entropy: Entropy) -> Conte
         raise InvalidInput(
             f"pair: shapes {first.shape} and {second.shape} differ; give two aggregates alike"
         )
+    if isinstance(target, SimulatedSensitivityPublished):
+        return _simulated_contest(name, target, pair, entropy)
     features = summaries(first, second)
     ratio = _log_ratio(target, pair)
     rivals: list[Distinguisher] = [] if ratio is None else [LikelihoodRatio(ratio)]
@@ -240,3 +273,26 @@ def contest(name: str, target: Mechanism, pair: Pair, entropy: Entropy) -> Conte
     ]
     chunk = max(_CHUNK_ENTRIES // first.size, 100)
     return Contest(name, _draws(target, pair, entropy), tuple(rivals), chunk)
+
+
+def _simulated_contest(
+    name: str, target: SimulatedSensitivityPublished, pair: Pair, entropy: Entropy
+) -> Contest:
+    """Return the contest of data sets (n, d + 1), whose noise has a size of their own."""
+    centres = [rows.mean(axis=0) for rows in pair]
+    # What has no noise is given a little, as rounding has.
+    scales = [
+        np.append(target.sensitivity(rows[:, :-1], entropy) * target.scale, 0.0) + 1e-9
+        for rows in pair
+    ]
+
+    def ratio(releases: Array) -> Array:
+        first, second = (
+            -np.sum(np.abs(releases - centre) / scale + np.log(scale), axis=1)
+            for centre, scale in zip(centres, scales, strict=True)
+        )
+        return np.asarray(second - first)
+
+    rivals: tuple[Distinguisher, ...] = (LikelihoodRatio(ratio), Distance(centres[0]))
+    chunk = max(_CHUNK_ENTRIES // pair[0].size, 100)
+    return Contest(name, _draws(target, pair, entropy), rivals, chunk)

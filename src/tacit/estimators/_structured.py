@@ -150,11 +150,11 @@ class StructuredEstimator(PrivateEstimator):
             return 1 if self.update == "fit" else 10
         return int(self.n_rounds)
 
-    def _shares(self) -> Array:
+    def _shares(self, delta: float) -> Array:
         """Return the budget's weights over the rounds, from public quantities only.
 
-        The optimal exponents and ratios of the paper's Theorem 6; L is the public curvature of
-        rows of norm ``row_norm``.
+        The optimal exponents and ratios of the paper: Theorem 6, and with ``delta=0`` Theorem 11 of
+        its supplement. L is the public curvature of rows of norm ``row_norm``.
         """
         if self.allocation_ratio is not None:
             return geometric(self._rounds, self.allocation_ratio)
@@ -166,9 +166,12 @@ class StructuredEstimator(PrivateEstimator):
             rate = self.strong_convexity / (
                 self._loss.curvature * self.row_norm**2 + self.strong_convexity
             )
-            base = (1 - rate**0.5) ** 0.2 if self.accelerated else (1 - rate) ** 0.4
-            return geometric(self._rounds, base)
-        return power(self._rounds, 0.4 if self.accelerated else 0.0)
+            power_of_rate = 2 / 5 if delta > 0 else 2 / 3
+            base = (1 - rate**0.5) ** 0.5 if self.accelerated else 1 - rate
+            return geometric(self._rounds, base**power_of_rate)
+        if not self.accelerated:
+            return power(self._rounds)
+        return power(self._rounds, 2 / 5 if delta > 0 else 2 / 3)
 
     def _noise_name(self, delta: float) -> str:
         if self.mechanism != "auto":
@@ -177,7 +180,8 @@ class StructuredEstimator(PrivateEstimator):
 
     def _noise(self, n_tasks: int) -> tuple[Mechanism, ...]:
         """Return one calibrated mechanism a round."""
-        delta, shares = self._delta(n_tasks), self._shares()
+        delta = self._delta(n_tasks)
+        shares = self._shares(delta)
         clip = None if self.clip == "auto" else float(self.clip)
         name = self._noise_name(delta)
         if name == "gaussian" and delta == 0:

@@ -12,9 +12,9 @@ from tacit.baselines.structured import StructuredFit
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._structured import StructuredEstimator
 from tacit.privacy.ledger import Ledger
-from tacit.protocols.decomposed import DecomposedProtocol
+from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES, ProximalProtocol
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES
 from tacit.tasks import TaskSet
 
 __all__ = ["LowRankSparseClassifier", "LowRankSparseRegressor"]
@@ -108,7 +108,7 @@ class _LowRankSparse(StructuredEstimator):
             rows = self._row_protection(tasks, targets)
             return DecomposedProtocol(**settings, rows=rows, sparse=self.own)
         strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
-        return ProximalProtocol(
+        return ProximalDecomposedProtocol(
             **settings,
             **self._proximal_settings(),
             sparse=self.own,
@@ -142,7 +142,9 @@ class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     own : "entries", "tasks" or "ridge"
         Penalty of the own part: ℓ1, the ℓ2 norm of the whole vector (outlier tasks), or a ridge.
     own_alpha : "auto" or float
-        Its strength at ``epsilon=inf`` and with ``update="proximal"``; else found at home.
+        Its strength at ``epsilon=inf``, and in the rounds of ``update="proximal"`` ("auto": 0.1).
+        Where models end with a fit at home (always but with "soft-threshold"), a task finds the
+        strength itself, and may set the own part, or sharing, aside.
 
     Other parameters are those of :class:`~tacit.estimators.low_rank.LowRankRegressor`.
 

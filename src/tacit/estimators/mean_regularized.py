@@ -131,6 +131,7 @@ class _MeanRegularized(PrivateEstimator):
             mechanisms=self._mechanisms(tasks.n_tasks),
             n_outputs=targets.shape[1],
             clip=None if self.clip == "auto" else float(self.clip),
+            alpha="auto" if self.alpha == "auto" else float(self.alpha),
             fit_intercept=self.fit_intercept,
         )
         outcome, statement, billboard = self._run(
@@ -160,8 +161,11 @@ class MeanRegularizedRegressor(MultiTaskRegressor, _MeanRegularized):
         without privacy, on features scaled to unit variance over all rows.
     delta : "auto" or float
     alpha : "auto" or float
-        Strength of the pull at ``epsilon=inf``, in units of the summed loss; "auto" by 5-fold
-        cross-validation. Private fits settle it locally, by leave-one-out, at no cost.
+        Strength of the pull in units of the summed loss; "auto" by cross-validation: 5-fold over
+        all tasks at ``epsilon=inf``, leave-one-out at home, at no cost, in private fits. A number
+        means features of unit variance over all rows at ``epsilon=inf`` and features as they are
+        in private fits, where it holds as soon as the released mean stands out of its noise
+        (until then tasks learn on their own).
     mechanism : "auto", "gaussian" or "gamma-vector"
     clip : "auto" or float
         "auto" sends the direction of each model; a number is the public radius of an update.

@@ -7,18 +7,20 @@ paper *claims*, so that a reproduction can print the paper's ε; it is not a gua
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit._check import positive, positive_integer
-from tacit.errors import PrivacyWarning
+from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.privacy.entropy import Entropy
 from tacit.privacy.mechanisms.release import Floats, Mechanism, pure_event
-from tacit.privacy.samplers import perturb_gamma_vector, perturb_wishart
+from tacit.privacy.samplers import perturb_gamma_vector, perturb_laplace, perturb_wishart
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -27,6 +29,7 @@ __all__ = [
     "PUBLISHED",
     "Algorithm5NoisePublished",
     "AsynchronousPerIterationPublished",
+    "SimulatedSensitivityPublished",
     "WishartPublished",
 ]
 
@@ -172,9 +175,82 @@ class AsynchronousPerIterationPublished(_Published):
         return perturb_gamma_vector(value, self.scale, entropy)
 
 
+@dataclass(frozen=True)
+class SimulatedSensitivityPublished(_Published):
+    """DPMTL and dsMTL with differential privacy: Laplace noise for a sensitivity seen in the data.
+
+    Before every gradient step, some rows are left out one at a time. The largest change of a
+    coordinate of the mean gradient is called its sensitivity, and Laplace noise of that size over ε
+    is added; the objective's value goes beside it as it is. Every coordinate, iteration and step of
+    the line search claims the same ε anew.
+
+    Parameters
+    ----------
+    epsilon
+        The ε claimed.
+    n_simulations
+        Rows left out, drawn with replacement.
+
+    Guarantee: none. A sensitivity is a maximum over *all* data sets, not over subsets of the one at
+    hand: here the noise's size is a function of the data. Rows that agree in a coordinate get no
+    noise there at all, so that one row that differs is seen with certainty; a row far from the
+    others is found by how large the noise became, or missed by the simulation and released with
+    far too little. Were the sensitivity right, d coordinates would cost d·ε. The value of the
+    objective has no noise. The sound form clips every row's gradient to a public norm C and adds
+    noise for 2C/n (`tacit.privacy.bounds.RowGradientClip`).
+    """
+
+    n_simulations: int = 100
+    name: ClassVar[str] = "simulated-sensitivity-laplace-published"
+    reason: ClassVar[str] = (
+        "its noise is scaled by a sensitivity simulated on the data, and the objective's value has "
+        "none; clip rows to a public norm instead"
+    )
+
+    def __post_init__(self) -> None:
+        positive_integer("n_simulations", self.n_simulations, remedy="the package uses 100")
+        super().__post_init__()
+
+    @property
+    def scale(self) -> float:
+        """1/ε, which multiplies the simulated sensitivity."""
+        return 1 / self.epsilon
+
+    def sensitivity(self, gradients: ArrayLike, entropy: Entropy) -> Floats:
+        """Return the largest change of every coordinate's mean over simulated removals.
+
+        ``gradients`` (…, n, d) has a row's gradient in every row.
+        """
+        rows = np.asarray(gradients, dtype=np.float64)
+        n = rows.shape[-2]
+        if n < 2:
+            raise InvalidInput(f"value with {n} row: nothing can be left out; give at least two")
+        shape = (*rows.shape[:-2], self.n_simulations)
+        left_out = (entropy.words(math.prod(shape)) % np.uint64(n)).astype(int).reshape(shape)
+        seen = (left_out[..., None] == np.arange(n)).any(axis=-2)
+        changes = np.abs(rows.mean(axis=-2, keepdims=True) - rows) / (n - 1)
+        return np.asarray(np.where(seen[..., None], changes, 0.0).max(axis=-2))
+
+    def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
+        """Return the noised mean gradient with the exact mean loss last.
+
+        ``value`` (…, n, d + 1) has a row's gradient and, in the last column, its loss.
+        """
+        rows = np.asarray(value, dtype=np.float64)
+        released = rows.mean(axis=-2)
+        size = self.sensitivity(rows[..., :-1], entropy)
+        released[..., :-1] += size * perturb_laplace(np.zeros_like(size), self.scale, entropy)
+        return released
+
+
 PUBLISHED: MappingProxyType[str, type[Mechanism]] = MappingProxyType(
     {
         kind.name: kind
-        for kind in (WishartPublished, Algorithm5NoisePublished, AsynchronousPerIterationPublished)
+        for kind in (
+            WishartPublished,
+            Algorithm5NoisePublished,
+            AsynchronousPerIterationPublished,
+            SimulatedSensitivityPublished,
+        )
     }
 )

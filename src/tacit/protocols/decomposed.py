@@ -6,8 +6,8 @@ task then solves
     min L_i(p + q) + (α/2) pᵀ C⁻¹ p + β·penalty(q),
 
 C being the released shape and the penalty of q the ℓ1 norm ("entries"), the ℓ2 norm of the whole
-vector ("tasks": a task is an outlier or is not) or a ridge. α, β and whether q is used at all are
-weighed by the task's own cross-validated errors.
+vector ("tasks": a task is an outlier or is not) or a ridge. β, whether q is used at all, and
+whether the task does better on its own, are weighed by its own cross-validated errors.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tacit.numerics.local_fit import leave_one_out_weights
 from tacit.numerics.objective import Objective
 from tacit.penalties import Penalty, Ridge
 from tacit.protocols.model_protected import ModelProtectedProtocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES
+from tacit.protocols.proximal_protected import SPARSE_PENALTIES, ProximalProtocol, ProximalState
 from tacit.protocols.shrinkage import Shape
 from tacit.tasks import TaskSet
 
-__all__ = ["DecomposedProtocol", "SplitPenalty"]
+__all__ = ["DecomposedProtocol", "ProximalDecomposedProtocol", "SplitPenalty"]
 
 _FLOOR_SHARE = 0.02
-_SHARED_STRENGTHS = (0.3, 0.03, 0.003)
-_OWN_STRENGTHS = (1e6, 0.1, 0.03)  # the first keeps q at zero
+_SHARED_STRENGTH = 0.03
+_OWN_STRENGTHS = (0.1, 0.03)
 _INTERCEPT_RIDGE = 1e-4
 _FOLDS = 3
 _ROUNDS = 40
@@ -152,25 +152,30 @@ class DecomposedProtocol(ModelProtectedProtocol):
         return np.stack([self._one_output(tasks, shape) for tasks in outputs], axis=1)
 
     def _one_output(self, tasks: TaskSet, shape: Shape) -> Array:
+        errors = self._validation_errors(tasks, shape)
+        weights = leave_one_out_weights(errors, tasks.counts, self.loss)
+        candidates = self._candidates(tasks, shape)
+        return sum(weight[:, None] * W for weight, W in zip(weights, candidates, strict=True))
+
+    def _candidates(self, tasks: TaskSet, shape: Shape) -> Iterator[Array]:
+        """Yield models (m, d + 1) to be weighed: on its own, with q = 0, then p + q by β."""
+        for known in (None, shape):
+            yield super().fitted((tasks,), known)[:, 0]
         values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        errors = self._validation_errors(tasks, root)
-        weights = leave_one_out_weights(errors, tasks.counts, self.loss)
         home = _Home.build(tasks, self.loss, root, fit_intercept=self.fit_intercept)
-        return sum(
-            weights[number][:, None] * home.models(V) for number, V in enumerate(self._path(home))
-        )
+        for V in self._path(home):
+            yield home.models(V)
 
     def _path(self, home: _Home) -> Iterator[Array]:
+        V = None
         for beta in _OWN_STRENGTHS:
-            V = None
-            for alpha in _SHARED_STRENGTHS:
-                V = home.solve(self.sparse, alpha, beta, V)
-                yield V
+            V = home.solve(self.sparse, _SHARED_STRENGTH, beta, V)
+            yield V
 
-    def _validation_errors(self, tasks: TaskSet, root: Array) -> Array:
+    def _validation_errors(self, tasks: TaskSet, shape: Shape) -> Array:
         """Return mean held-out losses (candidates, m); tasks of one row see no difference."""
-        size = len(_OWN_STRENGTHS) * len(_SHARED_STRENGTHS)
+        size = 2 + len(_OWN_STRENGTHS)
         errors, seen = np.zeros((size, tasks.n_tasks)), np.zeros(tasks.n_tasks)
         position = {name: number for number, name in enumerate(tasks.names)}
         # Rows are dealt to folds task by task; a shared shuffle would depend on others' rows.
@@ -181,12 +186,34 @@ class DecomposedProtocol(ModelProtectedProtocol):
                 continue
             train = tasks.take_rows(fold != number_held)
             held = tasks.take_rows(fold == number_held)
-            home = _Home.build(train, self.loss, root, fit_intercept=self.fit_intercept)
             index = np.array([position[name] for name in held.names])[held.task_of_row]
             np.add.at(seen, index, 1.0)
-            for number, V in enumerate(self._path(home)):
-                W = home.models(V)[index]
+            for number, models in enumerate(self._candidates(train, shape)):
+                W = models[index]
                 z = np.einsum("nd,nd->n", held.X, W[:, :-1]) + W[:, -1]
                 loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))
                 np.add.at(errors[number], index, loss)
         return np.where(seen > 0, errors / np.maximum(seen, 1.0), 1.0)
+
+
+@dataclass(frozen=True)
+class ProximalDecomposedProtocol(ProximalProtocol):
+    """`ProximalProtocol` whose "optimal" form ends with the whole fit at home, q included.
+
+    Guarantee: that of `ProximalProtocol`; q is computed at home and never sent.
+    """
+
+    sparse: str | None = "entries"
+
+    def finish(self, state: ProximalState) -> Array:
+        """Return models (m, k, d + 1), the intercept last."""
+        if self.shrinkage != "optimal" or self.sparse is None:
+            return super().finish(state)
+        home = DecomposedProtocol(
+            self.loss,
+            self.n_tasks,
+            self.mechanisms,
+            fit_intercept=self.fit_intercept,
+            sparse=self.sparse,
+        )
+        return home.fitted(state.outputs, state.shape)

@@ -64,6 +64,9 @@ class MeanRegularizedProtocol:
         Public number of tasks, the divisor of the mean.
     clip : float or None
         Radius of an update; None sends directions.
+    alpha : "auto" or float
+        Strength of the pull once there is something to be pulled to; "auto" lets every task settle
+        it, and whether to be pulled at all, by its own leave-one-out errors.
 
     Guarantee: joint DP with the task as unit under replace-one. A message has norm at most the
     bound's radius K whatever the task did before, so the sum's ℓ2 sensitivity is 2K; the divisor
@@ -76,6 +79,7 @@ class MeanRegularizedProtocol:
     mechanisms: tuple[Mechanism, ...]
     n_outputs: int = 1
     clip: float | None = None
+    alpha: float | str = "auto"
     fit_intercept: bool = True
     unit: Unit = Unit.TASK
     adjacency: Adjacency = Adjacency.REPLACE_ONE
@@ -130,26 +134,30 @@ class MeanRegularizedProtocol:
         """Return models (m, k, d + 1), the intercept last."""
         return state.models
 
-    def _priors(self, centre: Array, informative: bool) -> Sequence[Mapping[str, Array]]:
+    def _pulls(self, centre: Array, informative: bool) -> Sequence[Mapping[str, Array]]:
+        """Return the priors that the centre gives; none if it says nothing."""
         if not informative:
-            return ({},)
+            return ()
         if self.clip is not None:
-            return ({}, {"prior_mean": centre[:-1]})
+            return ({"prior_mean": centre[:-1]},)
         norm = float(np.linalg.norm(centre[:-1]))
         if norm == 0:
-            return ({},)
+            return ()
         unit = centre[:-1] / norm
         eye, along = np.eye(len(unit)), np.outer(unit, unit)
-        return ({}, *({"prior_covariance": eye + variance * along} for variance in _ALONG))
+        return [{"prior_covariance": eye + variance * along} for variance in _ALONG]
 
     def _fitted(self, state: MeanState) -> MeanState:
         models = np.empty_like(state.models)
         for output, tasks in enumerate(state.outputs):
+            pulls = self._pulls(state.centre[output], state.informative)
+            given = bool(pulls) and self.alpha != "auto"
             fit = local_fit(
                 tasks,
                 self.loss,
+                alpha=self.alpha if given else "auto",
                 intercept=self.fit_intercept,
-                priors=self._priors(state.centre[output], state.informative),
+                priors=pulls if given else ({}, *pulls),
             )
             models[:, output, :-1], models[:, output, -1] = fit.coef, fit.intercept
         return replace(state, models=models)

@@ -11,8 +11,13 @@ Two maps:
   identity when nothing stands out of the noise, and such a round changes nothing. After the last
   round every task fits its rows to the end under the shape of all releases together, as
   `tacit.protocols.model_protected` does: gradient steps alone would leave it overfitted.
-- *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues shifted up by the noise's edge so
-  that noise of either sign never deletes a direction. One-sided (published) noise needs no shift.
+- *soft-threshold*: the paper's max(0, 1 − ηλ/√Λ), on eigenvalues moved up by `safe_shift` so that
+  noise of either sign deletes no direction. One-sided (published) noise needs no shift.
+
+Except as printed, a task's own penalised fit stays where it is under the identity map: from every
+step the one that its loss alone would take there is subtracted. Gradient steps on the bare loss
+would walk from that fit towards an overfitted one as soon as noise leaves nothing to share; like
+this, the rounds *are* single-task learning then, which is what the paper's Proposition 1 promises.
 """
 
 from __future__ import annotations
@@ -30,10 +35,10 @@ from tacit.numerics.shared_map import apply_map, symmetric_spectrum
 from tacit.numerics.threads import one_blas_thread
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
 from tacit.privacy.bounds import SecondMoment
-from tacit.privacy.mechanisms import Laplace, Mechanism
+from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.protocols.model_protected import Moment, fitted_under, moment_bound
-from tacit.protocols.shrinkage import Coordinates, Shape, safe_shift
+from tacit.protocols.shrinkage import Shape, deepest_fall, safe_shift
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["SPARSE_PENALTIES", "ProximalProtocol", "ProximalState", "SharedMap"]
@@ -65,13 +70,13 @@ class SharedMap:
         return cls(1 / (1 + strength * (values.max() / values - 1)), shape.vectors)
 
     @classmethod
-    def soft_threshold(cls, release: Array, threshold: float, edge: float) -> SharedMap:
-        """Return the paper's map, on eigenvalues (or squared norms) shifted up by ``edge``."""
+    def soft_threshold(cls, release: Array, threshold: float, fall: float) -> SharedMap:
+        """Return the paper's map, on eigenvalues (or squared norms) made safe from ``fall``."""
         if release.ndim == 1:
             values, vectors = release, None
         else:
             values, vectors = symmetric_spectrum(release)
-        roots = np.sqrt(np.maximum(safe_shift(values, edge), 1e-300))
+        roots = np.sqrt(np.maximum(safe_shift(values, fall), 1e-300))
         return cls(np.maximum(0.0, 1 - threshold / roots), vectors)
 
 
@@ -80,7 +85,8 @@ class ProximalState:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
-    ``own_mapped`` are the same for the sparse part q of a decomposed model.
+    ``own_mapped`` are the same for the sparse part q of a decomposed model. ``drift`` is the step
+    that the bare loss would take from the task's own fit.
     """
 
     outputs: tuple[TaskSet, ...]
@@ -92,6 +98,7 @@ class ProximalState:
     own_mapped: Array
     offsets: Array
     moment: Moment
+    drift: Array | float = 0.0
     shape: Shape | None = None
 
 
@@ -148,6 +155,8 @@ class ProximalProtocol:
         rows, means = _centred(outputs, self.loss, self.fit_intercept)
         objectives = tuple(Objective(part, self.loss) for part in rows)
         curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
+            curvature = 2 * curvature
         steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
         models = np.zeros((tasks.n_tasks, len(rows), rows[0].n_features), dtype=rows[0].X.dtype)
         if not self.start_at_zero:
@@ -159,9 +168,12 @@ class ProximalProtocol:
                     level = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
                     models[:, number, -1] = level
         nothing = np.zeros_like(models)
-        return ProximalState(
+        state = ProximalState(
             outputs, objectives, steps, models, models, nothing, nothing, means, Moment()
         )
+        if self.as_printed or self.start_at_zero:
+            return state
+        return replace(state, drift=self._stepped(state, models) - models)
 
     def _width(self, state: ProximalState) -> int:
         """Return d, the features without the intercept column."""
@@ -199,12 +211,8 @@ class ProximalProtocol:
         """Return the paper's map of one release, with the safe shift where noise has two signs."""
         mechanism, d = self.mechanisms[t], release.shape[0]
         value = np.diag(release) if self.diagonal and release.ndim == 2 else release
-        edge = 0.0
-        if mechanism.sound and value.ndim == 1:
-            edge = Coordinates(mechanism.scale, heavy=isinstance(mechanism, Laplace)).edge
-        elif mechanism.sound:
-            edge = mechanism.edge(d)  # type: ignore[attr-defined]
-        return SharedMap.soft_threshold(value, self.strength, edge)
+        fall = deepest_fall(mechanism, d, self.n_rounds) if mechanism.sound else 0.0
+        return SharedMap.soft_threshold(value, self.strength, fall)
 
     def listen(self, state: ProximalState, release: Array, t: int) -> ProximalState:
         """Apply the map, add momentum, take one gradient step."""
@@ -261,6 +269,7 @@ class ProximalProtocol:
         if self.strong_convexity > 0:
             shrink = self.strong_convexity * state.steps.astype(point.dtype)
             moved -= shrink[:, None, None] * point
+        moved -= state.drift
         return moved
 
     def _own_prox(self, own: Array, steps: Array) -> Array:

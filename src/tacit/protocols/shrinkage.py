@@ -28,7 +28,15 @@ import numpy as np
 from scipy.special import chdtri
 
 from tacit._types import Array
+from tacit.errors import InvalidInput
 from tacit.numerics.shared_map import symmetric_spectrum
+from tacit.privacy.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    SymmetricGaussian,
+    TwoSidedWishart,
+)
 
 __all__ = [
     "Coordinates",
@@ -36,12 +44,14 @@ __all__ = [
     "Semicircle",
     "Shape",
     "WishartDifference",
+    "deepest_fall",
     "safe_shift",
     "shrink_diagonal",
     "shrink_spectrum",
 ]
 
 _RELEVANT = 0.25  # prior share of features that matter
+_FALL_PROBABILITY = 1e-6  # over all rounds of a run
 _LEAST_FLOOR = 1e-6  # keeps a shape invertible when every direction stands out
 
 
@@ -117,22 +127,21 @@ class WishartDifference:
         return cls(scale * (n_features + 1))
 
     def _observed(self, excess: Array) -> Array:
-        theta = excess / self.unit
-        bulk = 2 * theta / (theta**2 - 1)
-        return excess + self.unit * bulk + self.extra / excess
+        ratio = self.unit / excess
+        return excess + 2 * self.unit * ratio / (1 - ratio**2) + self.extra / excess
 
     @property
     def _threshold(self) -> float:
         """Smallest excess that shows: the root of y'(θ) = 0, found by bisection."""
         low, high = self.unit * (1 + 1e-9), 10 * self.unit + 10 * math.sqrt(self.extra)
-        for _ in range(200):
+        for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if self._slope(np.array(middle)) > 0 else (middle, high)
         return high
 
     def _slope(self, excess: Array) -> Array:
-        theta = excess / self.unit
-        return 1 - 2 * (theta**2 + 1) / (theta**2 - 1) ** 2 - self.extra / excess**2
+        square = (self.unit / excess) ** 2
+        return 1 - 2 * square * (1 + square) / (1 - square) ** 2 - self.extra / excess**2
 
     @property
     def edge(self) -> float:
@@ -143,7 +152,7 @@ class WishartDifference:
         """Return the true excess behind outliers observed above the edge."""
         low = np.full_like(observed, self._threshold)
         high = np.maximum(observed, low)
-        for _ in range(100):
+        for _ in range(60):
             middle = (low + high) / 2
             above = self._observed(middle) > observed
             low, high = np.where(above, low, middle), np.where(above, middle, high)
@@ -300,10 +309,43 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
     return Shape(excess, floor)
 
 
-def safe_shift(values: Array, edge: float) -> Array:
-    """Return eigenvalues (or squared norms) moved up by the noise's edge, never below zero.
+def deepest_fall(mechanism: Mechanism, n_features: int, n_rounds: int) -> float:
+    """Return what the noise of ``n_rounds`` releases pulls no eigenvalue (or coordinate) down by.
 
-    With it the paper's soft threshold max(0, 1 − ηλ/√Λ) tends to one in every direction as the
-    noise grows, whatever the sign of the noise, so that no direction is ever deleted by noise.
+    Guarantee: for a positive semidefinite aggregate, the chance that any eigenvalue of any of the
+    releases lies below minus this is at most 1e-6. By Weyl's inequality it lies above the noise's
+    own smallest eigenvalue; with L = log(n_rounds / 1e-6), d = ``n_features`` and scale s:
+
+    - symmetric Gaussian noise: s(√(2d) + √(2L)). The mean of the largest eigenvalue is at most
+      s√(2d), by comparison with √2 s⟨g, u⟩ (Sudakov and Fernique), and it is s-Lipschitz in the
+      normals (Borell, Tsirelson, Ibragimov and Sudakov).
+    - two-sided Wishart noise A − B: s(√d + √(d + 1) + √(2L))² bounds the largest eigenvalue of
+      B = s G Gᵀ, G a d × (d + 1) matrix of normals (Davidson and Szarek 2001, Theorem II.13).
+    - d coordinates, by the union bound: s√(2(L + log d)) for normal and s(L + log d) for Laplace
+      noise.
     """
-    return np.maximum(values + edge, 0.0)
+    log_odds = math.log(n_rounds / _FALL_PROBABILITY)
+    match mechanism:
+        case SymmetricGaussian():
+            return mechanism.scale * (math.sqrt(2 * n_features) + math.sqrt(2 * log_odds))
+        case TwoSidedWishart():
+            root = math.sqrt(n_features) + math.sqrt(n_features + 1) + math.sqrt(2 * log_odds)
+            return mechanism.scale * root**2
+        case Laplace():
+            return mechanism.scale * (log_odds + math.log(n_features))
+        case Gaussian():
+            return mechanism.scale * math.sqrt(2 * (log_odds + math.log(n_features)))
+    raise InvalidInput(
+        f"mechanism={mechanism.name!r}: how deep its noise falls is not known; use one of "
+        "'gaussian', 'laplace' and 'two-sided-wishart'"
+    )
+
+
+def safe_shift(values: Array, fall: float) -> Array:
+    """Return eigenvalues (or squared norms) moved up by the noise's `deepest_fall`.
+
+    All but once in a million runs that leaves every one above zero. What is left below a quarter of
+    the fall is set there, so that the paper's soft threshold max(0, 1 − ηλ/√Λ) *surely* keeps
+    1 − 2ηλ/√fall of every direction, which tends to one as the noise grows, whatever its sign.
+    """
+    return np.maximum(values + fall, fall / 4)

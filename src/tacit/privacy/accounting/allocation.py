@@ -85,7 +85,8 @@ def scale_pure(
     Parameters
     ----------
     bound : {"optimal", "published"}
-        ``"published"`` composes by the papers' `composition_bound`.
+        ``"published"`` composes by the papers' `composition_bound`, and ends where the ledger,
+        which rounds upwards, finds the rounds within (ε, δ) too.
     """
     shares, epsilon, delta = _weights(weights), check_epsilon(epsilon), check_delta(delta)
     _check.one_of("bound", bound, ("optimal", "published"))
@@ -106,4 +107,7 @@ def scale_pure(
     while excess(unsafe) <= 0:
         safe, unsafe = unsafe, 2 * unsafe
     tolerance = 0.0 if delta == 0 or bound == "published" else 1e-9
-    return shares * safe_endpoint(excess, unsafe=unsafe, safe=safe, tolerance=tolerance)
+    scale = safe_endpoint(excess, unsafe=unsafe, safe=safe, tolerance=tolerance)
+    while delta > 0 and optimal_composition(shares * scale, delta) > epsilon:
+        scale *= 1 - 1e-12  # by rounding alone, so a step or two
+    return shares * scale

@@ -194,6 +194,8 @@ def optimal_composition(
         return best
     if np.all(steps == steps[0]):
         return min(best, _homogeneous(float(steps[0]), steps.size, delta))
+    if total > _GRID / 2:  # so coarse a grid says no more than the sum, and overflows
+        return best
     return min(best, _heterogeneous(steps, delta))
 
 
