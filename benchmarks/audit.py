@@ -1,6 +1,7 @@
 """The audit figure: claimed ε against the attack's lower bound, for every mechanism by name.
 
     python benchmarks/audit.py [--trials N] [--figure PATH]
+    python benchmarks/audit.py tightness [--seconds S]      # the table of every estimator
 
 Sound mechanisms lie below the diagonal, and close to it where the attack is strong; the published
 ones that leak lie above, as far as that many draws can show (24 000 Wishart matrices cannot show
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import audit_tightness
 from tacit.audit import audit_mechanism
 
 RESULTS = Path(__file__).parent / "results"
@@ -93,9 +95,15 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("figure", "tightness"), default="figure")
     parser.add_argument("--trials", type=int)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of fits, for each estimator")
+    parser.add_argument("--only", nargs="*", help="estimators; shown, not written")
     parser.add_argument("--figure", type=Path, default=RESULTS / "audit.png")
     chosen = parser.parse_args()
+    if chosen.what == "tightness":
+        audit_tightness.run(chosen.seconds, chosen.only)
+        return
     rows = measure(chosen.trials)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "audit.json").write_text(json.dumps(rows, indent=1))

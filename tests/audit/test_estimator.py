@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.audit import audit_estimator, audit_in_one_run, canary_pairs
+from tacit.audit import audit_at_worst, audit_estimator, audit_in_one_run, canary_pairs
 from tacit.audit.canary import pulling, quiet
 from tacit.audit.estimator import fit_on, seen_by_others
 from tacit.audit.one_run import hide
@@ -145,3 +145,17 @@ def test_hidden_canaries_replace_the_first_tasks_only(tasks):
 def test_impossible_one_run_audits_are_refused(options, tasks):
     with pytest.raises(InvalidInput, match=next(iter(options))):
         audit_in_one_run(tacit.MeanRegularizedRegressor(), tasks, **options)
+
+
+def test_an_attacker_who_knows_the_data_sees_more_and_does_not_refute_a_sound_estimator(tasks):
+    estimator = tacit.MeanRegularizedRegressor(epsilon=10.0)
+    two = [tasks.take_tasks([0, 1])]
+    result = audit_at_worst(estimator, two, n_trials=400)
+    assert not result.violated
+    assert result.epsilon_lower > 3
+    assert audit_at_worst(Leaking(epsilon=1.0), two, n_trials=200).violated
+
+
+def test_an_attack_at_worst_needs_a_claim(tasks):
+    with pytest.raises(InvalidInput, match="nothing to audit"):
+        audit_at_worst(tacit.SingleTaskRegressor(), [tasks])

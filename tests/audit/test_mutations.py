@@ -1,7 +1,8 @@
 """The mutation table: every planted leak is caught, and its sound original is not.
 
-The first half of this file are deliberately broken copies of protocols and mechanisms. Each is
-caught by replay (a declaration that does not hold) or by an audit (a refuted claim).
+The first half of this file are deliberately broken copies of protocols, mechanisms and estimators.
+Each is caught by replay (a declaration that does not hold), by an audit (a refuted claim) or by one
+of the four standing attacks (something goes past the noise).
 """
 
 import dataclasses
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from tacit.audit import audit_mechanism, canary_pairs, replace_task, replay
+import tacit
+from tacit.audit import attacks, audit_mechanism, canary_pairs, replace_task, replay
 from tacit.audit.specimens import calibrated
 from tacit.errors import PrivacyLeak
 from tacit.losses import SquaredLoss
@@ -151,6 +153,101 @@ class WrongOffDiagonal(SymmetricGaussian):
         return np.where(np.eye(d, dtype=bool), noisy, value + (noisy - value) / np.sqrt(2))
 
 
+class OffTheGrid(Gaussian):
+    """Adds noise on a grid to a sum that is not on it: the last bits are the data's."""
+
+    def perturbed(self, value, entropy):
+        return value + super().perturbed(np.zeros(np.shape(value)), entropy)
+
+
+class GridOfTheData(Gaussian):
+    """Rounds to a grid as fine as the sum is small."""
+
+    def perturbed(self, value, entropy):
+        step = 2.0 ** (np.ceil(np.log2(np.abs(value).max())) - 10)
+        return step * np.round(super().perturbed(value, entropy) / step)
+
+
+class NoNoiseOnZeros(Gaussian):
+    """Spares the entries that nobody has anything in: a zero stays a zero."""
+
+    def perturbed(self, value, entropy):
+        value = np.asarray(value, dtype=float)
+        return np.where(value == value.min(), 0.0, super().perturbed(value, entropy))
+
+
+class SignedZeros(Gaussian):
+    """Keeps the sign of the sum where the noisy sum is rounded to zero."""
+
+    def perturbed(self, value, entropy):
+        step = 2.0**-2 * self.scale
+        return np.copysign(step * np.round(super().perturbed(value, entropy) / step), value)
+
+
+class OneSided(Gaussian):
+    """Adds noise upwards only."""
+
+    def perturbed(self, value, entropy):
+        return value + np.abs(super().perturbed(value, entropy) - value)
+
+
+class RaisesForEverybody(tacit.MeanRegularizedRegressor):
+    """Refuses the whole run because one task has a constant target."""
+
+    def _learn(self, tasks, targets):
+        ends = zip(tasks.offsets[:-1], tasks.offsets[1:], strict=True)
+        if any(np.ptp(tasks.y[a:b]) == 0 for a, b in ends):
+            raise ValueError("a target is constant")
+        return super()._learn(tasks, targets)
+
+
+class StopsEarly(tacit.MeanRegularizedRegressor):
+    """Takes one round less when all rows are small."""
+
+    def _learn(self, tasks, targets):
+        self.n_rounds = 2 if np.abs(tasks.X).max() > 5 else 1
+        return super()._learn(tasks, targets)
+
+
+class LastBit(tacit.MeanRegularizedRegressor):
+    """Adds up the rows of all tasks in one go, and lets the rounding of that sum through."""
+
+    def _learn(self, tasks, targets):
+        learned = super()._learn(tasks, targets)
+        total = float(tasks.X.sum())
+        return dataclasses.replace(
+            learned, coef=learned.coef * (1 + (total - round(total)) * 1e-15)
+        )
+
+
+class CountsOthers(tacit.MeanRegularizedRegressor):
+    """Tells everybody how many rows there are in all."""
+
+    def _learn(self, tasks, targets):
+        learned = super()._learn(tasks, targets)
+        return dataclasses.replace(learned, extra={**learned.extra, "n_rows_": tasks.n_rows})
+
+
+class ChargesOnce(tacit.MeanRegularizedRegressor):
+    """Takes a second fit on the same ledger for a repetition that is already paid."""
+
+    def _learn(self, tasks, targets):
+        if self.ledger is not None and self.ledger.lines():
+            self.ledger = None
+        return super()._learn(tasks, targets)
+
+
+class ChargesHalf(tacit.MeanRegularizedRegressor):
+    """Reserves with half of the budget and publishes with all of it."""
+
+    def _learn(self, tasks, targets):
+        self.epsilon /= 2
+        learned = super()._learn(tasks, targets)
+        self.epsilon *= 2
+        statement = dataclasses.replace(learned.statement, epsilon=self.epsilon)
+        return dataclasses.replace(learned, statement=statement)
+
+
 def row_weights(tasks):
     return tasks.counts / tasks.counts.mean()
 
@@ -239,6 +336,48 @@ def test_an_audit_catches_the_published_noise(name):
     result = audit_mechanism(name, epsilon=1.0, n_features=3, n_trials=4000, random_state=0)
     assert result.violated
     assert result.epsilon_lower > 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OffTheGrid, "on no grid"),
+        (GridOfTheData, "grid moves with the data"),
+        (NoNoiseOnZeros, "come again"),
+        (SignedZeros, "-0.0"),
+        (OneSided, "support moves"),
+    ],
+)
+def test_the_structure_attack_catches_bits_that_give_the_data_away(kind, words):
+    attack = attacks.ATTACKS["structure"].on_mechanism
+    sound = calibrated("gaussian", 1.0, 1e-5)
+    mutant = kind(sound.sensitivity, sound.noise_multiplier)
+    assert any(words in finding for finding in attack(mutant).findings)
+    assert not attack(sound).violated
+
+
+@pytest.mark.parametrize("kind", [RaisesForEverybody, StopsEarly])
+def test_the_abort_attack_catches_a_run_that_one_task_can_change(kind):
+    kinds = ("constant", "empty", "wildly scaled")
+    assert attacks.abort_attack(kind(), kinds=kinds).violated
+    assert not attacks.abort_attack(tacit.MeanRegularizedRegressor(), kinds=kinds[:2]).violated
+
+
+@pytest.mark.parametrize("kind", [LastBit, CountsOthers])
+def test_the_bit_attack_catches_what_goes_past_the_billboard(kind):
+    sizes = attacks.SIZES[:1]
+    assert attacks.bit_attack(kind(), sizes=sizes).violated
+    assert not attacks.bit_attack(tacit.MeanRegularizedRegressor(), sizes=sizes).violated
+
+
+@pytest.mark.parametrize("kind", [ChargesOnce, ChargesHalf])
+def test_the_ledger_attack_catches_what_is_not_charged(kind):
+    def owed_by_tasks(estimator):
+        findings = attacks.ledger_attack(estimator).findings
+        return [finding for finding in findings if "cost a task" in finding]
+
+    assert owed_by_tasks(kind())
+    assert not owed_by_tasks(tacit.MeanRegularizedRegressor())
 
 
 def test_the_noise_of_the_mutants_is_the_noise_of_the_originals(tasks):

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from tacit.cli._exits import CHECK_FAILED
 from tacit.cli._options import number_or_auto
-from tacit.cli._output import Json, Quiet, begin
+from tacit.cli._output import Json, Output, Quiet, begin
 from tacit.errors import InvalidInput
 
 __all__ = ["audit"]
@@ -20,7 +20,9 @@ def audit(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TARGET", help="A mechanism, or a run folder: every mechanism it used."
+            metavar="TARGET",
+            help="A mechanism, a run folder (every mechanism it used), or, with --attack, an "
+            "estimator.",
         ),
     ],
     epsilon: Annotated[
@@ -33,6 +35,10 @@ def audit(
     trials: Annotated[int | None, typer.Option(help="Releases of each neighbour.")] = None,
     confidence: Annotated[float, typer.Option(help="That the bound holds.")] = 0.999,
     seed: Annotated[int | None, typer.Option(help="Makes the audit repeatable.")] = None,
+    attack: Annotated[
+        str | None,
+        typer.Option(help="A standing attack: structure, abort, bit, ledger or all."),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -40,9 +46,17 @@ def audit(
 
     A run folder's mechanisms are attacked one by one, each calibrated to the run's whole budget.
 
+    With --attack nothing is estimated: does anything go past the noise, in bits, errors, other
+    tasks' results, or calls that the ledger does not count?
+
     Example: tacit audit two-sided-wishart --epsilon 1
+
+    Example: tacit audit LowRankRegressor --attack all
     """
     output = begin(quiet=quiet, as_json=json)
+    if attack is not None:
+        _standing(output, target, attack)
+        return
     names, claimed, delta_claimed = _claim(target, epsilon, number_or_auto("--delta", delta))
     from tacit.audit import audit_mechanism
 
@@ -79,6 +93,25 @@ def audit(
     output.result({"results": [result.to_dict() for result in results]})
     if any(result.violated for result in results):
         output.warn("a claim is refuted: do not rely on this mechanism")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _standing(output: Output, target: str, attack: str) -> None:
+    """Put standing attacks to the target and show what each found."""
+    from tacit.audit import run_attack
+
+    with output.warnings_as_lines(), output.step(f"attacking {target}"):
+        results = run_attack(target, attack)
+    table = Table("target", Column("attack", no_wrap=True), "runs", "verdict")
+    for result in results:
+        found = result.findings
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        verdict = f"LEAKS: {found[0]}{more}" if found else "nothing found"
+        table.add_row(result.target, result.attack, str(result.n_runs), verdict)
+    output.show(table)
+    output.result({"results": [result.to_dict() for result in results]})
+    if any(result.violated for result in results):
+        output.warn("something goes past the noise: do not rely on this target")
         raise typer.Exit(CHECK_FAILED)
 
 
