@@ -18,7 +18,7 @@ from tacit.baselines.structured import (
 )
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
-from tacit.estimators._private import PrivateEstimator, RowNoise, default_delta
+from tacit.estimators._private import PrivateEstimator, RowNoise
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import geometric, power, scale_gaussian, scale_pure
@@ -228,7 +228,7 @@ class StructuredEstimator(PrivateEstimator):
             return None
         bound = None if self._loss.name == "logistic" else self.target_bound
         radius = RowProtection.radius(self._loss, self.row_norm, bound, targets.shape[1])
-        delta = 0.0 if self.delta == 0 else default_delta(tasks.n_rows)
+        delta = self._delta(tasks.n_tasks)  # the number of rows is not public
         noise = row_mechanism(radius, epsilon=self.epsilon_rows, delta=delta)
         return RowProtection(noise, self._row_entropy(), self.row_norm, bound)
 
@@ -275,7 +275,7 @@ class StructuredEstimator(PrivateEstimator):
         Guarantee: one event for all tasks, as every row is in one task (parallel composition), and
         for all rounds, as they use messages that are made once.
         """
-        delta = 0.0 if self.delta == 0 else default_delta(tasks.n_rows)
+        delta = self._delta(tasks.n_tasks)  # the number of rows is not public
         return RowNoise(rows.mechanism.event, float(self.epsilon_rows or 0.0), delta)
 
     def _row_statement(self, rows: RowProtection, noise: RowNoise, tasks: TaskSet) -> Statement:
@@ -294,7 +294,6 @@ class StructuredEstimator(PrivateEstimator):
                 "the number of rows of every task stays the same",
                 f"rows were clipped to norm {self.row_norm:g} before anything was sent",
             ),
-            n_units=tasks.n_rows,
         )
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:

@@ -67,7 +67,7 @@ class PrivateLogisticRegression(RowPrivateClassifier):
     against the rest, each with ε/k (or, for δ > 0, composed numerically). With ``tasks``, every
     task gets a model from its own rows alone, and each row pays once.
 
-    See `FeatureSplitTransferClassifier.fit` without a source for a model per feature group (PLR-FS).
+    `FeatureSplitTransferClassifier.fit` without a source fits a model per feature group (PLR-FS).
     """
 
     def __init__(
