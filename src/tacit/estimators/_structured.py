@@ -255,7 +255,7 @@ class StructuredEstimator(PrivateEstimator):
         if shape is not None:
             extra["shared_covariance_"] = shape.covariance()
         if rows is not None and noise is not None:
-            row_statement = self._row_statement(rows, noise, tasks)
+            row_statement = self._row_statement(rows, noise)
             extra["row_privacy_"] = row_statement
             statement = dataclasses.replace(
                 statement, assumptions=(*statement.assumptions, _row_text(row_statement))
@@ -278,7 +278,7 @@ class StructuredEstimator(PrivateEstimator):
         delta = self._delta(tasks.n_tasks)  # the number of rows is not public
         return RowNoise(rows.mechanism.event, float(self.epsilon_rows or 0.0), delta)
 
-    def _row_statement(self, rows: RowProtection, noise: RowNoise, tasks: TaskSet) -> Statement:
+    def _row_statement(self, rows: RowProtection, noise: RowNoise) -> Statement:
         return Statement(
             unit=Unit.ROW,
             definition="joint differential privacy",
