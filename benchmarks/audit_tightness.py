@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
 BEGIN, END = "<!-- tightness: begin -->", "<!-- tightness: end -->"
 # What so few fits can still show: a Gaussian's whole curve is tested, a pure ε by one event.
 CLAIMS = {"auto": 8.0, 0.0: 3.0}
-FEWEST, MOST = 200, 4000
+FEWEST, MOST = 400, 6000
 
 NEEDED = {
     "objective-perturbation": "rows at which the claim's worst case is attained: the minimiser of "
@@ -40,15 +40,14 @@ NEEDED = {
     "gamma-vector": "more fits: the best event is a far tail along the canary's direction",
     "laplace": "a pair that is worst in every release at once, and more fits for its tail",
 }
-OTHERWISE = "a pair whose messages are at the bound, and opposite, in every release at once"
+# Shift over noise of the chosen pairs is within a few per cent of the claim's μ.
+OTHERWISE = "more fits: the pair is at the bound, what is lost is the confidence interval"
 
 
 def candidates_for(estimator: Any) -> list[Any]:
     rows = "rows" in estimator.get_params()
     return [
-        example_tasks(estimator, n_tasks=1 if rows else 2, n_features=d, n_rows=6, seed=seed)
-        for d in (2, 5)
-        for seed in range(2)
+        example_tasks(estimator, n_tasks=1 if rows else 2, n_features=d, n_rows=6) for d in (2, 5)
     ]
 
 

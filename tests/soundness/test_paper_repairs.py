@@ -228,6 +228,22 @@ def test_a_stronger_pull_brings_private_models_together(kind, clip):
     assert spreads[2] < 0.02
 
 
+# 6. Private logistic regression by feature groups, without any source (PLR-FS).
+
+
+def test_feature_groups_alone_are_a_private_classifier():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 6))
+    y = (X[:, 0] + X[:, 5] > 0).astype(int)
+    importance = np.array([0.3, 0.1, 0.1, 0.1, 0.1, 0.3])
+    model = tacit.FeatureSplitTransferClassifier(5.0, importance=importance, n_groups=3).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.groups_[0] == model.groups_[5]
+    assert model.group_intercept_.shape[-1] == 3
+    assert model.privacy_.holds
+    assert model.privacy_.epsilon <= 5.0
+
+
 # A peer's mechanism: Laplace noise for a sensitivity simulated on the data.
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.audit import audit_estimator, audit_in_one_run, audit_mechanism
+from tacit.audit import attacks, audit_at_worst, audit_estimator, audit_in_one_run, audit_mechanism
+from tacit.audit.attacks.runs import example_tasks
 from tacit.audit.estimator import fit_on
 from tacit.audit.specimens import calibrated
 from tacit.tasks import TaskSet
@@ -19,6 +20,7 @@ from tacit.tasks import TaskSet
 pytestmark = pytest.mark.statistical
 
 N_SEEDS = 20
+PRIVATE = {name: kind for name, kind in attacks.estimators().items() if attacks.is_private(kind)}
 
 
 @pytest.mark.parametrize("d", [5, 30])
@@ -95,19 +97,21 @@ def test_two_thousand_low_rank_fits_are_audited_within_two_minutes_of_two_cores(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "GroupSparse",
-        "LowRankSparse",
-        "MeanRegularized",
-        "SharedPrior",
-        "TaskRelationship",
-        "Averaged",
-    ],
+    "name", [name for name in PRIVATE if name.endswith("Regressor") and name != "LowRankRegressor"]
 )
 def test_no_estimator_is_refuted(name, twenty_tasks):
-    estimator = getattr(tacit, f"{name}Regressor")(epsilon=10.0)
+    estimator = getattr(tacit, name)(epsilon=10.0)
     result = audit_estimator(estimator, twenty_tasks, n_trials=300, n_jobs=2, random_state=0)
+    assert not result.violated, result
+
+
+@pytest.mark.parametrize("delta", ["auto", 0.0])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_estimator_is_refuted_by_an_attacker_who_chooses_the_data(name, delta):
+    estimator = PRIVATE[name](epsilon=3.0, delta=delta)
+    n_tasks = 1 if "rows" in estimator.get_params() else 2
+    tasks = example_tasks(estimator, n_tasks=n_tasks, n_features=2)
+    result = audit_at_worst(estimator, [tasks], n_trials=400)
     assert not result.violated, result
 
 

@@ -28,7 +28,7 @@ from tacit.tasks import TaskSet
 __all__ = ["audit_at_worst"]
 
 _HARDLY_ANY_NOISE = 500.0  # an ε that accountants which exponentiate it still bear
-_PILOT = 24
+_PILOT = 12
 
 
 def _releases(estimator: Any, tasks: TaskSet, seed: int) -> list[Array]:
@@ -105,7 +105,7 @@ def audit_at_worst(
     candidates
         Task sets around the canary, task number ``task``; the attacker may choose any.
     n_trials
-        Fits of each neighbour that bound ε; some twenty for every candidate are made besides.
+        Fits of each neighbour that bound ε; a dozen for every candidate are made besides.
 
     Guarantee: `AuditResult`'s; the pair is chosen on fits that are not counted.
     """

@@ -48,7 +48,9 @@ class FeatureSplitTransferClassifier(TransferEstimator):
 
     The features are split into K groups. The source releases one private model per group, the
     important groups with more of the budget. The target continues each on one half of its rows
-    and learns on the other half how to weigh their K answers.
+    and learns on the other half how to weigh their K answers. ``fit`` without a source is the
+    paper's private logistic regression by feature groups alone (PLR-FS): the K models are in
+    ``coef_`` and ``group_intercept_``, by ``groups_``, and predictions weigh them.
 
     Parameters
     ----------

@@ -66,6 +66,8 @@ class PrivateLogisticRegression(RowPrivateClassifier):
     whatever the other rows are; pure ε-DP if ``delta=0``. More than two classes are learned one
     against the rest, each with ε/k (or, for δ > 0, composed numerically). With ``tasks``, every
     task gets a model from its own rows alone, and each row pays once.
+
+    `FeatureSplitTransferClassifier.fit` without a source fits a model per feature group (PLR-FS).
     """
 
     def __init__(
