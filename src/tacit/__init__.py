@@ -15,6 +15,7 @@ from tacit._version import __version__
 
 if TYPE_CHECKING:
     from tacit.estimators import *  # noqa: F403
+    from tacit.estimators import ESTIMATORS as ESTIMATORS
     from tacit.tasks import TaskSet
 
 __all__ = [
@@ -44,17 +45,16 @@ __all__ = [
     "load",
 ]
 
-ESTIMATORS = tuple(
-    name for name in __all__ if name.endswith(("Regressor", "Classifier", "Regression"))
-)
 _PACKAGES = (
     "audit",
     "datasets",
+    "engines",
     "errors",
     "estimators",
     "losses",
     "penalties",
     "privacy",
+    "protocols",
     "report",
     "tuning",
 )
@@ -65,8 +65,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tacit.{name}")
     if name == "TaskSet":
         return importlib.import_module("tacit.tasks").TaskSet
-    if name in __all__:
-        return getattr(importlib.import_module("tacit.estimators"), name)
+    if name in __all__ or not name.startswith("_"):
+        found = getattr(importlib.import_module("tacit.estimators"), name, None)
+        if found is not None:
+            return found
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 
 

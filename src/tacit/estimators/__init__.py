@@ -1,4 +1,11 @@
-"""scikit-learn regressors and classifiers: thin, one file per method."""
+"""scikit-learn regressors and classifiers: thin, one file per method.
+
+A file in this package is found by itself: the estimators in its ``__all__`` become names of
+`tacit` and methods of the command line. The imports below are for readers and type checkers.
+"""
+
+import importlib
+import pkgutil
 
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from tacit.estimators._files import load
@@ -46,3 +53,20 @@ __all__ = [
     "TransferClassifier",
     "load",
 ]
+
+
+_SUFFIXES = ("Regressor", "Classifier", "Regression")
+
+
+def _found() -> tuple[str, ...]:
+    """Import every public file of this package and return the estimators in them, sorted."""
+    names = set()
+    for part in pkgutil.iter_modules(__path__):
+        if not part.name.startswith("_"):
+            module = importlib.import_module(f"{__name__}.{part.name}")
+            globals().update({name: getattr(module, name) for name in module.__all__})
+            names |= {name for name in module.__all__ if name.endswith(_SUFFIXES)}
+    return tuple(sorted(names))
+
+
+ESTIMATORS = _found()

@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._check import positive, positive_integer
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
-from tacit.numerics.threads import one_blas_thread
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = [
@@ -319,8 +318,7 @@ class SecondMoment(Bound):
         vectors = array.reshape(-1, array.shape[-1])
         if self.diagonal:
             return np.einsum("ij,ij->j", vectors, vectors)
-        with one_blas_thread():  # many small products: threads would only wait for each other
-            return vectors.T @ vectors
+        return vectors.T @ vectors
 
     def sensitivity(
         self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None

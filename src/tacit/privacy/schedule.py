@@ -343,7 +343,8 @@ def _kind(round: Round, name: str, delta: float) -> type[Mechanism]:
     if family == "gaussian" and delta == 0:
         raise InvalidInput(f'mechanism={name!r}: has no pure ε; use delta > 0 or mechanism="auto"')
     for kind in MECHANISMS.values():
-        if kind.family == family and round.bound.kind in kind.serves:
+        # A subclass serves what its parent serves, but is nobody's default unless it says so.
+        if kind.family == family and round.bound.kind in vars(kind).get("default_for", ()):
             return kind
     raise InvalidInput(
         f"mechanism={name!r}: no mechanism of the {family} family serves the {round.bound.kind} "

@@ -14,6 +14,8 @@ Diagonal second moments are vectors: `Gaussian` with ℓ2, or `Laplace` with ℓ
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from types import MappingProxyType
 from typing import Any
 
@@ -45,21 +47,19 @@ __all__ = [
     "mechanism",
 ]
 
-MECHANISMS: MappingProxyType[str, type[Mechanism]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            Exact,
-            FixedSizeGaussian,
-            GammaVector,
-            Gaussian,
-            Laplace,
-            PoissonGaussian,
-            SymmetricGaussian,
-            TwoSidedWishart,
-        )
-    }
-)
+
+def _found() -> dict[str, type[Mechanism]]:
+    """Import every file of this package and return its mechanisms by name, sorted."""
+    kinds: dict[str, type[Mechanism]] = {}
+    for part in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{part.name}")
+        for kind in vars(module).values():
+            if isinstance(kind, type) and issubclass(kind, Mechanism) and "name" in vars(kind):
+                kinds[kind.name] = kind
+    return dict(sorted(kinds.items()))
+
+
+MECHANISMS: MappingProxyType[str, type[Mechanism]] = MappingProxyType(_found())
 
 
 def mechanism(name: str, **parameters: Any) -> Mechanism:

@@ -49,6 +49,7 @@ class SymmetricGaussian(AdditiveMechanism):
     name: ClassVar[str] = "symmetric-gaussian"
     family: ClassVar[str] = "gaussian"
     serves: ClassVar[tuple[str, ...]] = ("matrix",)
+    default_for: ClassVar[tuple[str, ...]] = ("matrix",)
     norm: ClassVar[Norm] = Norm.FROBENIUS
 
     def __post_init__(self) -> None:
@@ -154,6 +155,7 @@ class TwoSidedWishart(Mechanism):
     name: ClassVar[str] = "two-sided-wishart"
     family: ClassVar[str] = "pure"
     serves: ClassVar[tuple[str, ...]] = ("matrix",)
+    default_for: ClassVar[tuple[str, ...]] = ("matrix",)
     norm: ClassVar[Norm] = Norm.TRACE
 
     def __post_init__(self) -> None:

@@ -64,6 +64,8 @@ class Mechanism(ABC):
         "gaussian" (strength: noise multiplier), "pure" (strength: ε) or "none".
     serves
         Kinds of aggregate it is made for: "vector", "counts", "matrix" (see `Bound.kind`).
+    default_for
+        Those of them for which it is what its family takes when nobody names a mechanism.
     composition
         How rounds of this mechanism are allocated: "optimal", or "published" as in the papers.
     """
@@ -72,6 +74,7 @@ class Mechanism(ABC):
     sound: ClassVar[bool] = True
     family: ClassVar[str]
     serves: ClassVar[tuple[str, ...]] = ()
+    default_for: ClassVar[tuple[str, ...]] = ()
     composition: ClassVar[str] = "optimal"
     norm: ClassVar[Norm]
 

@@ -94,6 +94,7 @@ class Gaussian(AdditiveMechanism):
     name: ClassVar[str] = "gaussian"
     family: ClassVar[str] = "gaussian"
     serves: ClassVar[tuple[str, ...]] = ("vector", "counts")
+    default_for: ClassVar[tuple[str, ...]] = ("vector", "counts")
     norm: ClassVar[Norm] = Norm.L2
 
     def __post_init__(self) -> None:
@@ -173,6 +174,7 @@ class Laplace(AdditiveMechanism):
     name: ClassVar[str] = "laplace"
     family: ClassVar[str] = "pure"
     serves: ClassVar[tuple[str, ...]] = ("counts",)
+    default_for: ClassVar[tuple[str, ...]] = ("counts",)
     norm: ClassVar[Norm] = Norm.L1
 
     def __post_init__(self) -> None:
@@ -253,6 +255,7 @@ class GammaVector(AdditiveMechanism):
     name: ClassVar[str] = "gamma-vector"
     family: ClassVar[str] = "pure"
     serves: ClassVar[tuple[str, ...]] = ("vector",)
+    default_for: ClassVar[tuple[str, ...]] = ("vector",)
     norm: ClassVar[Norm] = Norm.L2
 
     def __post_init__(self) -> None:
