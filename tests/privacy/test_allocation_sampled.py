@@ -1,4 +1,4 @@
-"""Poisson-sampled Gaussians: the same distribution as dp-accounting's, found and calibrated fast."""
+"""Poisson-sampled Gaussians: dp-accounting's distribution, found and calibrated fast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_the_distribution_is_that_of_dp_accounting(noise, rate):
         assert mine._infinity_mass + mine._probs.sum() >= 1 - 1e-12
 
 
-@pytest.mark.parametrize(("noise", "rate", "turns"), [(1.5, 0.1, 5), (0.8, 0.05, 10), (6.0, 0.5, 3)])
+@pytest.mark.parametrize(
+    ("noise", "rate", "turns"), [(1.5, 0.1, 5), (0.8, 0.05, 10), (6.0, 0.5, 3)]
+)
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
 def test_epsilon_lies_between_the_optimistic_and_the_pessimistic_distribution(
     noise, rate, turns, delta
