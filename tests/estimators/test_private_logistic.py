@@ -82,7 +82,7 @@ def test_noise_from_the_system_differs_between_fits_and_is_not_seeded():
 def test_the_fitted_model_is_what_stands_on_the_billboard():
     X, y = _two_classes(200)
     model = tacit.PrivateLogisticRegression(1.0, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.billboard_.read(0)[:-1], model.coef_[0])
+    np.testing.assert_array_equal(model.billboard_.read(0)[0, :-1], model.coef_[0])
 
 
 def test_more_than_two_classes_divide_the_budget():

@@ -145,7 +145,7 @@ def test_seeded_source_and_target_do_not_share_their_noise(method):
     package = model.fit_source(X, y)
     model.fit(X, y, source=package)
     source = np.concatenate([m[0] for m in package.models])
-    target = model.billboard_.read(0)[: source.size] if method is METHODS[1] else model.coef_[0]
+    target = model.billboard_.read(0)[0, : source.size] if method is METHODS[1] else model.coef_[0]
     pull = target - np.dot(target, source) / np.dot(source, source) * source
     assert np.linalg.norm(pull) > 1e-3 * np.linalg.norm(target)
 

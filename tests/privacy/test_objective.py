@@ -424,8 +424,8 @@ def test_the_event_carries_epsilon_and_no_more_than_delta():
     assert event.epsilon == 1.0
     assert 0.999e-5 <= event.delta <= 1e-5
     release = ObjectivePerturbation(math.inf, 0.0, (1.0,)).release(
-        [Problem(np.eye(2), np.array([0.0, 1.0]), np.zeros(2))], SeededEntropy(0)
+        [[Problem(np.eye(2), np.array([0.0, 1.0]), np.zeros(2))]], SeededEntropy(0)
     )
     assert type(release.event).__name__ == "NonPrivateDpEvent"
     assert release.seeded
-    assert release.value[0] == pytest.approx(-release.value[1])
+    assert release.value[0, 0] == pytest.approx(-release.value[0, 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -18,7 +19,7 @@ from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
-from tacit.privacy.noise.entropy import entropy_from
+from tacit.privacy.noise.entropy import Entropy, entropy_from
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
@@ -26,7 +27,7 @@ from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
+__all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
 _PUBLIC = "the number of tasks and the features are public"
 
@@ -53,6 +54,22 @@ class Sizes:
     n_features: int
     n_outputs: int = 1
     n_rows: int | None = None
+
+    @classmethod
+    def of(cls, tasks: TaskSet, n_outputs: int) -> Sizes:
+        """Return the sizes of a task set."""
+        return cls(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a run leaves: personal models, public state, billboard, and statements by attribute."""
+
+    models: Array
+    public: Any
+    history: tuple[dict[str, Any], ...]
+    billboard: Billboard
+    statements: dict[str, Any]
 
 
 class PrivateEstimator(MultiTaskEstimator):
@@ -92,6 +109,9 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    _unit: Unit = Unit.TASK  # what is protected
+    _assumptions: tuple[str, ...] = (_PUBLIC,)
+    _not_protected: tuple[str, ...] = ()
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -109,7 +129,7 @@ class PrivateEstimator(MultiTaskEstimator):
         return Schedule.calibrate(
             protocol.rounds(),
             epsilon=self.epsilon,
-            delta=self._delta(sizes.n_tasks),
+            delta=self._run_delta(sizes),
             mechanism=self.mechanism,
             n_tasks=sizes.n_tasks,
         )
@@ -146,7 +166,7 @@ class PrivateEstimator(MultiTaskEstimator):
             n_features=sizes.n_features,
             n_rows=n_rows,
             epsilon=float(self.epsilon),
-            delta=self._delta(sizes.n_tasks),
+            delta=self._run_delta(sizes),
         )
 
     @property
@@ -176,23 +196,50 @@ class PrivateEstimator(MultiTaskEstimator):
     def _delta(self, n_units: int) -> float:
         return default_delta(n_units) if self.delta == "auto" else float(self.delta)
 
+    def _run_delta(self, sizes: Sizes) -> float:
+        """Return the δ of a run with these sizes."""
+        return self._delta(sizes.n_tasks)
+
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         if not self._private:
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
     def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
-        """Reserve the whole budget, hold the conversation, and state what was guaranteed.
+        """Hold the conversation, and read models and public facts off it."""
+        sizes = Sizes.of(tasks, n_outputs)
+        entropy = entropy_from(self.random_state)
+        run = self._conversation(self._protocol(sizes), tasks, sizes, entropy)
+        public = self._read_public(run.public, sizes)
+        extra = {**public.pop("extra", {}), **run.statements}
+        return Learned(
+            coef=run.models[..., :-1],
+            intercept=run.models[..., -1],
+            statement=extra.pop("privacy_"),
+            history=run.history,
+            billboard=run.billboard,
+            extra=extra,
+            **public,
+        )
+
+    def _conversation(
+        self,
+        protocol: Protocol[Any, Any],
+        tasks: TaskSet,
+        sizes: Sizes,
+        entropy: Entropy,
+        *,
+        charged: bool = False,
+    ) -> Conversation:
+        """Reserve the whole budget, conduct the protocol, and state what was guaranteed.
 
         Guarantee: the ledger accepts or refuses the whole schedule before the data are touched;
-        each release is charged before it is published.
+        each release is charged before it is published. With ``charged`` the caller has charged the
+        ledger for it already, together with others.
         """
-        sizes = Sizes(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
-        protocol = self._protocol(sizes)
         schedule = self._schedule(protocol, sizes)
-        entropy = entropy_from(self.random_state)
         parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
-        with self._reserved(schedule, sizes) as reservation:
+        with nullcontext() if charged else self._reserved(schedule, sizes) as reservation:
             billboard = Billboard(reservation)
             outcome = conduct(
                 protocol,
@@ -204,28 +251,21 @@ class PrivateEstimator(MultiTaskEstimator):
             )
             models = np.concatenate(list(parties.finish(outcome.public)))
         statements = self._statements(schedule, billboard, sizes)
-        public = self._read_public(outcome.public, sizes)
-        extra = {**public.pop("extra", {}), **statements}
-        return Learned(
-            coef=models[..., :-1],
-            intercept=models[..., -1],
-            statement=extra.pop("privacy_"),
-            history=outcome.history,
-            billboard=billboard,
-            extra=extra,
-            **public,
-        )
+        return Conversation(models, outcome.public, outcome.history, billboard, statements)
 
     def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
-        """Set the schedule's whole budget aside, or raise before any data are touched."""
-        delta, rows = self._delta(sizes.n_tasks), schedule.events(Unit.ROW)
+        """Set the whole schedule's budget aside, on every line, or raise before data are touched.
+
+        Rows that a task noises on its way are charged besides the tasks.
+        """
+        rows = schedule.events(Unit.ROW) if self._unit is Unit.TASK else []
         total = self._total(sizes)
         return open_ledger(self.ledger, *total).reserve(
-            schedule.events(Unit.TASK),
-            unit=Unit.TASK,
+            schedule.events(self._unit),
+            unit=self._unit,
             adjacency=schedule.adjacency,
             data=self.data,
-            delta=delta,
+            delta=self._run_delta(sizes),
             rows=rows or None,
             rows_delta=total[1] if rows else None,
             label=type(self).__name__,
@@ -233,17 +273,18 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _total(self, sizes: Sizes) -> tuple[float, float]:
         """Return the (ε, δ) that a ledger made for this run alone must hold."""
-        return float(self.epsilon), self._delta(sizes.n_tasks)
+        return float(self.epsilon), self._run_delta(sizes)
 
     def _statements(self, schedule: Schedule, billboard: Billboard, sizes: Sizes) -> dict[str, Any]:
         """Return what was guaranteed, by fitted attribute."""
         found = Statement.of_run(
             billboard,
-            unit=Unit.TASK,
+            unit=self._unit,
             adjacency=schedule.adjacency,
-            delta=self._delta(sizes.n_tasks),
-            curator=schedule.trust(Unit.TASK),
-            n_units=sizes.n_tasks,
-            assumptions=(_PUBLIC,),
+            delta=self._run_delta(sizes),
+            curator=schedule.trust(self._unit),
+            n_units=sizes.n_tasks if self._unit is Unit.TASK else sizes.n_rows,
+            assumptions=self._assumptions,
+            not_protected=self._not_protected,
         )
         return {"privacy_": found}

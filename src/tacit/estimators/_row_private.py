@@ -1,12 +1,9 @@
-"""What the estimators that protect single rows share: the row bound, the budget, the release."""
+"""What the estimators that protect single rows share: the row bound, the budget, the models."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral
+from abc import abstractmethod
 from os import PathLike
 from typing import Any
 
@@ -16,15 +13,14 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier
-from tacit.estimators._private import default_delta, open_ledger
-from tacit.privacy._pricing import check_data
-from tacit.privacy.billboard import Billboard
-from tacit.privacy.ledger import Ledger, Reservation
-from tacit.privacy.noise.perturb import Entropy, entropy_from
-from tacit.privacy.objective import ObjectivePerturbation
-from tacit.privacy.statement import Statement
-from tacit.privacy.unit import Adjacency, Unit
-from tacit.transfer.learning import Budget
+from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.schedule import Schedule
+from tacit.privacy.unit import Unit
+from tacit.protocols.protocol import Protocol
+from tacit.transfer.design import Design
+from tacit.transfer.learning import Budget, Learner
+from tacit.transfer.protocol import TransferProtocol
 
 __all__ = ["RowPrivateClassifier"]
 
@@ -42,16 +38,15 @@ _NOT_PROTECTED = (
 )
 
 
-def _entropy_of(random_state: Any, data: str) -> Entropy:
-    """Return the entropy of one party; a seeded source and target must not share their noise."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        named = hashlib.sha256(f"{int(random_state)} {data}".encode()).digest()
-        return entropy_from(int.from_bytes(named[:8], "little"))
-    return entropy_from(random_state)
-
-
-class RowPrivateClassifier(MultiTaskClassifier):
+class RowPrivateClassifier(MultiTaskClassifier, PrivateEstimator):
     """A linear classifier whose unit is one row; its release is the model itself."""
+
+    mechanism = "objective-perturbation"
+    engine = "local"
+    progress = None
+    _unit = Unit.ROW
+    _assumptions = _ASSUMPTIONS
+    _not_protected = _NOT_PROTECTED
 
     epsilon: float
     delta: float | str
@@ -66,17 +61,6 @@ class RowPrivateClassifier(MultiTaskClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check.positive(
-            "epsilon",
-            self.epsilon,
-            allow_inf=True,
-            remedy='use epsilon=float("inf") for no privacy',
-        )
-        if self.delta != "auto":
-            delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
-            if delta >= 1:
-                raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
-        check_data(self.data)
         if self.alpha != "auto":
             _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
         _check.positive("row_norm", self.row_norm, remedy="give a public bound of a row's norm")
@@ -95,71 +79,40 @@ class RowPrivateClassifier(MultiTaskClassifier):
     def _constant(self) -> float:
         return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
-    def _budget(self, n_rows: int) -> Budget:
+    @abstractmethod
+    def _design(self, n_features: int) -> Design:
+        """Return the public design, which source and target compute alike."""
+
+    def _run_delta(self, sizes: Sizes) -> float:
         if math.isinf(self.epsilon):
-            return Budget(math.inf)
-        delta = default_delta(n_rows) if isinstance(self.delta, str) else float(self.delta)
-        return Budget(float(self.epsilon), delta)
+            return 0.0
+        if self.delta != "auto":
+            return float(self.delta)
+        if sizes.n_rows is None:
+            raise InvalidInput('n_rows=None: delta="auto" needs the number of all rows')
+        return default_delta(sizes.n_rows)
 
-    def _reserved(
-        self, mechanism: ObjectivePerturbation
-    ) -> AbstractContextManager[Reservation | None]:
-        """Return the reservation of one release; None where no ledger was asked for."""
-        if self.ledger is None:
-            return nullcontext()
-        return open_ledger(self.ledger, mechanism.epsilon, mechanism.delta).reserve(
-            [mechanism.event],
-            unit=Unit.ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-            data=self.data,
-            delta=mechanism.delta,
-            label=type(self).__name__,
-        )
+    def _learner(self, sizes: Sizes) -> Learner:
+        budget = Budget(float(self.epsilon), self._run_delta(sizes))
+        return Learner(self._design(sizes.n_features), budget, sizes.n_outputs, self._strength)
 
-    def _publish(
-        self,
-        mechanism: ObjectivePerturbation,
-        solve: Callable[[Entropy], list[Array]],
-        *,
-        data: str,
-        n_rows: int,
-        charged: bool = False,
-    ) -> tuple[list[Array], Statement, Billboard]:
-        """Reserve the budget, solve, charge and post the models; return them as posted.
+    def _protocol(self, sizes: Sizes) -> TransferProtocol:
+        return TransferProtocol(self._learner(sizes))
 
-        Guarantee: the ledger accepts or refuses before the rows are touched. ``solve`` may fit
-        several models under one event only if every row enters one of them (parallel composition).
-        ``data`` is the party's role; with ``charged`` the ledger was charged for it already.
-        """
-        entropy = _entropy_of(self.random_state, data)
-        budget = Budget(mechanism.epsilon, mechanism.delta)
-        with nullcontext() if charged else self._reserved(mechanism) as reservation:
-            billboard = Billboard(reservation)
-            models = solve(entropy)
-            release = mechanism.packed(models, entropy)
-            posting = billboard.post(
-                release.value,
-                release.event,
-                label=f"{data}: {release.mechanism}",
-                sound=release.sound,
-                seeded=release.seeded,
-            )
-        ends = np.cumsum([model.size for model in models])[:-1]
-        posted = [
-            part.reshape(model.shape)
-            for part, model in zip(np.split(posting.value, ends), models, strict=True)
-        ]
-        statement = Statement.of_run(
-            billboard,
-            unit=Unit.ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-            delta=budget.delta,
-            curator="none",
-            n_units=n_rows,
-            assumptions=_ASSUMPTIONS,
-            not_protected=_NOT_PROTECTED,
-        )
-        return posted, statement, billboard
+    def _schedule(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
+        """Return the protocol's own schedule: its noise follows from design and budget."""
+        if not isinstance(protocol, TransferProtocol):
+            return super()._schedule(protocol, sizes)
+        return protocol.schedule()
+
+    def _coefficients(self, models: Array, design: Design) -> tuple[Array, Array]:
+        """Return coefficients and intercepts of models (m, k, d (+ 1)) of a design of one group."""
+        coef = models[:, :, : design.n_features]
+        constant = design.intercept * design.row_norm
+        return coef, constant * models[:, :, -1] if self.fit_intercept else np.zeros(coef.shape[:2])
+
+    def _clipped(self, X: Array, design: Design) -> int:
+        return design.longer(X) if self.rows == "clip" else 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -12,19 +11,10 @@ import numpy as np
 from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
-from tacit.estimators.transfer import Packages, TransferEstimator, outputs_first
+from tacit.estimators.transfer import TransferEstimator, outputs_first
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import Entropy
-from tacit.transfer.learning import (
-    Design,
-    Learner,
-    equal_groups,
-    halves,
-    learn_stack,
-    stack_learner,
-    stack_prior,
-    stack_rows,
-)
+from tacit.transfer.design import Design, equal_groups
+from tacit.transfer.stacking import stack_rows
 
 __all__ = ["FeatureSplitTransferClassifier", "public_importance"]
 
@@ -79,6 +69,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     composition); level-1 rows have norm ≤ 1 because K answers in (−1, 1) are divided by √K.
     """
 
+    _stacked = True
     _task_arrays = ("group_intercept_", "stack_coef_")
     _public_arrays = ("groups_",)
 
@@ -158,35 +149,18 @@ class FeatureSplitTransferClassifier(TransferEstimator):
                 f"{least} rows, fewer groups, or TransferClassifier"
             )
 
-    def _target(
-        self, X: Array, targets: Array, learner: Learner, packages: Packages, entropy: Entropy
-    ) -> list[Array]:
-        design = learner.design
-        first, second = halves(len(X), entropy)
-        base = replace(learner, n_rows=len(first))
-        models = base.learn(X[first], targets[first], entropy, self._centres(base, packages))
-        stacker = stack_learner(
-            design.n_groups, self._constant, learner.budget, learner.n_outputs, len(second)
-        )
-        prior = stack_prior(design.shares, stacker.design.dimension(0))
-        held = design.bounded(X[second])
-        stack = learn_stack(stacker, held, models, targets[second], prior, entropy)
-        return [*models, stack]
-
-    def _arrays(self, models: Sequence[Sequence[Array]], design: Design) -> dict[str, AnyArray]:
+    def _arrays(self, models: Sequence[Array], design: Design) -> dict[str, AnyArray]:
+        *level_0, stack = models
         K, constant = design.n_groups, design.intercept * design.row_norm
-        n_outputs = models[0][0].shape[0]
-        coef = np.zeros((len(models), n_outputs, design.n_features))
-        group_intercept = np.zeros((len(models), n_outputs, K))
+        coef = np.zeros((*stack.shape[:2], design.n_features))
+        group_intercept = np.zeros((*stack.shape[:2], K))
         groups = np.zeros(design.n_features, dtype=np.int64)
-        for k, group in enumerate(design.groups):
+        for k, (group, fitted) in enumerate(zip(design.groups, level_0, strict=True)):
             columns = list(group)
             groups[columns] = k
-            for target, fitted in enumerate(models):
-                coef[target][:, columns] = fitted[k][:, : len(columns)]
-                if self.fit_intercept:
-                    group_intercept[target, :, k] = constant * fitted[k][:, -1]
-        stack = np.stack([fitted[-1] for fitted in models])
+            coef[:, :, columns] = fitted[:, :, : len(columns)]
+            if self.fit_intercept:
+                group_intercept[:, :, k] = constant * fitted[:, :, -1]
         intercept = (
             self._constant * stack[:, :, -1] if self.fit_intercept else np.zeros(stack.shape[:2])
         )
@@ -214,7 +188,7 @@ class FeatureSplitTransferClassifier(TransferEstimator):
                 for k, group in enumerate(columns)
             ]
             for output in range(coef.shape[1]):
-                answers = stack_rows(parts, models, output)
+                answers = stack_rows(parts, [model[output] for model in models])
                 scores[mine, output] = (
                     answers @ self.stack_coef_[task, output] + intercept[task, output]
                 )

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._types import Array
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
+from tacit.estimators._private import Sizes
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import Entropy
+from tacit.privacy.noise.entropy import entropy_from
 from tacit.tasks import TaskSet
-from tacit.transfer.learning import Design, Learner
+from tacit.transfer.design import Design
 
 __all__ = ["PrivateLogisticRegression"]
 
@@ -102,38 +103,23 @@ class PrivateLogisticRegression(RowPrivateClassifier):
             (tuple(range(n_features)),), (1.0,), float(self.row_norm), self.rows, self._constant
         )
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        design = self._design(tasks.n_features)
-        budget = self._budget(tasks.n_rows)
-        learners = [
-            Learner(design, budget, targets.shape[1], int(n_rows), self._strength)
-            for n_rows in tasks.counts
-        ]
-        spans = list(zip(tasks.offsets[:-1], tasks.offsets[1:], strict=True))
-
-        def solve(entropy: Entropy) -> list[Array]:
-            return [
-                learner.learn(tasks.X[a:b], targets[a:b], entropy)[0]
-                for learner, (a, b) in zip(learners, spans, strict=True)
-            ]
-
-        mechanism = learners[0].mechanism
-        models, statement, billboard = self._publish(
-            mechanism, solve, data="data", n_rows=tasks.n_rows
-        )
-        stack = np.stack(models)
-        constant = design.intercept * design.row_norm
+    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+        sizes = Sizes.of(tasks, n_outputs)
+        protocol = self._protocol(sizes)
+        run = self._conversation(protocol, tasks, sizes, entropy_from(self.random_state))
+        design, mechanism = protocol.learner.design, protocol.learner.mechanism
+        (models,) = protocol.models(run.models)
+        coef, intercept = self._coefficients(models, design)
+        first = mechanism.at([int(tasks.counts[0])] * n_outputs)
         return Learned(
-            coef=stack[:, :, : tasks.n_features],
-            intercept=constant * stack[:, :, -1]
-            if self.fit_intercept
-            else np.zeros(stack.shape[:2]),
-            statement=statement,
-            history=({"release": 1, "mechanism": mechanism.name, "scale": mechanism.scales[0]},),
-            billboard=billboard,
+            coef=coef,
+            intercept=intercept,
+            statement=run.statements["privacy_"],
+            history=run.history,
+            billboard=run.billboard,
             extra={
-                "alpha_": mechanism.effective_strengths[0],
-                "n_clipped_rows_": design.longer(tasks.X) if self.rows == "clip" else 0,
+                "alpha_": first.effective_strengths[0],
+                "n_clipped_rows_": self._clipped(tasks.X, design),
             },
         )
 

@@ -17,14 +17,16 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
+from tacit.estimators._private import Sizes
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import Entropy
-from tacit.privacy.objective import ObjectivePerturbation
+from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.statement import Statement
+from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
-from tacit.transfer.learning import Budget, Design, Learner, combined_centre, trust
+from tacit.transfer.design import Design
 from tacit.transfer.package import SourcePackage
+from tacit.transfer.protocol import TransferProtocol
 
 __all__ = ["SourceRequest", "TransferClassifier", "TransferEstimator"]
 
@@ -67,28 +69,28 @@ def _plain(classes: AnyArray) -> AnyArray:
     return classes.astype(str) if classes.dtype == object else classes
 
 
-def _rows_of(tasks: TaskSet, task: int) -> slice:
-    return slice(int(tasks.offsets[task]), int(tasks.offsets[task + 1]))
-
-
 class TransferEstimator(RowPrivateClassifier):
     """Common to both transfer classifiers: sources, packages, and one model per target."""
 
     eta: float | str
+    _stacked = False  # whether a target weighs its groups' answers
 
     @abstractmethod
-    def _design(self, n_features: int) -> Design:
-        """Return the public design, which source and target compute alike."""
-
-    @abstractmethod
-    def _target(
-        self, X: Array, targets: Array, learner: Learner, packages: Packages, entropy: Entropy
-    ) -> list[Array]:
-        """Return a target's models, every row used by one of them only; ``learner`` is for all."""
-
-    @abstractmethod
-    def _arrays(self, models: Sequence[Sequence[Array]], design: Design) -> dict[str, AnyArray]:
+    def _arrays(self, models: Sequence[Array], design: Design) -> dict[str, AnyArray]:
         """Return the fitted arrays of all targets, from what was posted."""
+
+    def _protocol(self, sizes: Sizes) -> TransferProtocol:
+        """Return the target's conversation."""
+        return TransferProtocol(
+            self._learner(sizes),
+            stacked=self._stacked,
+            sources=self._requested.packages,
+            eta=None if isinstance(self.eta, str) else float(self.eta),
+        )
+
+    @property
+    def _requested(self) -> SourceRequest:
+        return getattr(self, "_sources", SourceRequest())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -107,34 +109,27 @@ class TransferEstimator(RowPrivateClassifier):
         source._check_parameters()
         rows = _input.features(source, X, reset=True)
         targets = source._encode_target(source._target_values(y, len(rows)))
+        codes = targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1)
         names = getattr(source, "feature_names_in_", None)
-        task_set = TaskSet.from_arrays(rows, targets[:, 0], feature_names=names)
-        return source._package(task_set.X, targets, task_set.feature_names)
+        task_set = TaskSet.from_arrays(rows, codes, feature_names=names)
+        return source._package(task_set, targets.shape[1])
 
     def _package(
-        self,
-        X: Array,
-        targets: Array,
-        feature_names: tuple[str, ...] | None,
-        *,
-        charged: bool = False,
+        self, tasks: TaskSet, n_outputs: int, *, number: int = 0, charged: bool = False
     ) -> SourcePackage:
-        design = self._design(X.shape[1])
-        learner = Learner(design, self._budget(len(X)), targets.shape[1], len(X), self._strength)
-        models, statement, _ = self._publish(
-            learner.mechanism,
-            lambda entropy: learner.learn(X, targets, entropy),
-            data="source",
-            n_rows=len(X),
-            charged=charged,
-        )
+        """Return the package of the one source in ``tasks``, the ``number``-th of this call."""
+        sizes = Sizes.of(tasks, n_outputs)
+        learner = self._learner(sizes)
+        protocol = TransferProtocol(learner)
+        entropy = entropy_from(self.random_state).child("source", number)
+        run = self._conversation(protocol, tasks, sizes, entropy, charged=charged)
         return SourcePackage(
-            design=design,
-            models=tuple(models),
-            uncertainties=learner.uncertainties,
+            design=learner.design,
+            models=tuple(models[0] for models in protocol.models(run.models)),
+            uncertainties=learner.uncertainties(tasks.n_rows),
             classes=_plain(self.classes_),
-            feature_names=feature_names,
-            statement=self._stated(statement),
+            feature_names=tasks.feature_names,
+            statement=self._stated(run.statements["privacy_"]),
         )
 
     def fit(
@@ -171,7 +166,7 @@ class TransferEstimator(RowPrivateClassifier):
         return self
 
     def _encode_target(self, y: AnyArray) -> Array:
-        packages = self._sources.packages if hasattr(self, "_sources") else ()
+        packages = self._requested.packages
         if not packages:
             return super()._encode_target(y)
         self.classes_ = packages[0].classes
@@ -196,54 +191,38 @@ class TransferEstimator(RowPrivateClassifier):
         )
 
     def _stated(self, statement: Statement) -> Statement:
-        packages = self._sources.packages if hasattr(self, "_sources") else ()
+        packages = self._requested.packages
         if packages and self.classes is None:
             return replace(statement, not_protected=(*statement.not_protected, _SOURCE_CLASSES))
         return super()._stated(statement)
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        design = self._design(tasks.n_features)
-        chosen, packages = self._targets(tasks), self._sources.packages
+    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+        packages, design = self._requested.packages, self._design(tasks.n_features)
+        targets = tasks.take_tasks(self._targets(tasks))
         for package in packages:
             package.check_fits(design, tasks.feature_names)
-        spans = [_rows_of(tasks, i) for i in chosen]
-        for i, span in zip(chosen, spans, strict=True):
-            self._check_size(span.stop - span.start, design.n_groups, tasks.names[i])
-        n_rows = sum(span.stop - span.start for span in spans)
-        budget, alpha = self._budget(n_rows), self._strength
-        if self._sources.tasks:
-            self._charge_together(tasks, budget)
-            packages = self._sources_within(tasks, targets)
-        sizes: list[int] = []
-
-        def solve(entropy: Entropy) -> list[Array]:
-            models = []
-            for span in spans:
-                learner = Learner(design, budget, targets.shape[1], span.stop - span.start, alpha)
-                fitted = self._target(tasks.X[span], targets[span], learner, packages, entropy)
-                sizes.append(len(fitted))
-                models.extend(fitted)
-            return models
-
-        event = ObjectivePerturbation(budget.epsilon, budget.delta, (1.0,))
-        posted, statement, billboard = self._publish(
-            event, solve, data="target", n_rows=n_rows, charged=bool(self._sources.tasks)
-        )
-        per_target = [posted[i * sizes[0] : (i + 1) * sizes[0]] for i in range(len(spans))]
-        arrays = self._arrays(per_target, design)
-        clipped = sum(design.longer(tasks.X[span]) for span in spans) if self.rows == "clip" else 0
+        for name, count in zip(targets.names, targets.counts, strict=True):
+            self._check_size(int(count), design.n_groups, name)
+        together = bool(self._requested.tasks)
+        if together:
+            packages = self._packages_within(tasks, targets, n_outputs)
+        sizes = Sizes.of(targets, n_outputs)
+        protocol = replace(self._protocol(sizes), sources=packages)
+        entropy = entropy_from(self.random_state).child("target")
+        run = self._conversation(protocol, targets, sizes, entropy, charged=together)
+        arrays = self._arrays(protocol.models(run.models), design)
         return Learned(
             coef=arrays.pop("coef"),
             intercept=arrays.pop("intercept"),
-            statement=statement,
-            history=({"release": 1, "mechanism": event.name, "n_sources": len(packages)},),
-            billboard=billboard,
+            statement=run.statements["privacy_"],
+            history=run.history,
+            billboard=run.billboard,
             extra={
                 **arrays,
-                "task_names_": tuple(tasks.names[i] for i in chosen),
+                "task_names_": targets.names,
                 "packages_": packages,
                 "source_privacy_": tuple(package.statement for package in packages),
-                "n_clipped_rows_": clipped,
+                "n_clipped_rows_": self._clipped(targets.X, design),
             },
         )
 
@@ -252,46 +231,31 @@ class TransferEstimator(RowPrivateClassifier):
 
     def _targets(self, tasks: TaskSet) -> list[int]:
         """Return the positions of the tasks that are not sources."""
-        for label in self._sources.tasks:
+        for label in self._requested.tasks:
             if label not in tasks.names:
                 raise InvalidInput(f"source_task={label!r}: not one of the tasks {tasks.names}")
-        chosen = [i for i, name in enumerate(tasks.names) if name not in self._sources.tasks]
+        chosen = [i for i, name in enumerate(tasks.names) if name not in self._requested.tasks]
         if not chosen:
             raise InvalidInput("source_task: names every task; leave at least one as target")
         return chosen
 
-    def _charge_together(self, tasks: TaskSet, target: Budget) -> None:
-        """Charge the releases of all sources and targets of one call, before the first is made.
+    def _packages_within(self, tasks: TaskSet, targets: TaskSet, n_outputs: int) -> Packages:
+        """Charge all sources and targets of one call, then make the sources' packages.
 
         Guarantee: every row is in one task, so it enters one of the releases only, and all of them
         cost what the dearest does (parallel composition). A refusal comes before any of them.
         """
-        spans = [_rows_of(tasks, tasks.names.index(label)) for label in self._sources.tasks]
-        budgets = [target, *(self._budget(span.stop - span.start) for span in spans)]
-        dearest = max(budgets, key=lambda budget: budget.delta)
-        mechanism = ObjectivePerturbation(dearest.epsilon, dearest.delta, (1.0,))
-        with self._reserved(mechanism) as reservation:
-            if reservation is not None:
-                reservation.charge(mechanism.event)
-
-    def _sources_within(self, tasks: TaskSet, targets: Array) -> Packages:
-        spans = [_rows_of(tasks, tasks.names.index(label)) for label in self._sources.tasks]
+        labels = self._requested.tasks
+        sources = [tasks.take_tasks([tasks.names.index(label)]) for label in labels]
+        sizes = [Sizes.of(part, n_outputs) for part in (targets, *sources)]
+        dearest = max(sizes, key=self._run_delta)
+        schedule = self._schedule(self._protocol(dearest), dearest)
+        with self._reserved(schedule, dearest) as reservation:
+            for event in schedule.events(Unit.ROW):
+                reservation.charge(event)
         return tuple(
-            self._package(tasks.X[span], targets[span], tasks.feature_names, charged=True)
-            for span in spans
-        )
-
-    def _centres(self, learner: Learner, packages: Packages) -> list[Array] | None:
-        if not packages:
-            return None
-        shrinkage = [
-            trust(own) if isinstance(self.eta, str) else 1.0 - float(self.eta)
-            for own in learner.uncertainties
-        ]
-        return combined_centre(
-            [package.models for package in packages],
-            [package.uncertainties for package in packages],
-            shrinkage,
+            self._package(source, n_outputs, number=number, charged=True)
+            for number, source in enumerate(sources)
         )
 
     def _rows_and_tasks(self, X: Any, tasks: Any) -> tuple[Array, Any]:
@@ -367,16 +331,8 @@ class TransferClassifier(TransferEstimator):
         everything = (tuple(range(n_features)),)
         return Design(everything, (1.0,), float(self.row_norm), self.rows, self._constant)
 
-    def _target(
-        self, X: Array, targets: Array, learner: Learner, packages: Packages, entropy: Entropy
-    ) -> list[Array]:
-        return learner.learn(X, targets, entropy, self._centres(learner, packages))
-
-    def _arrays(self, models: Sequence[Sequence[Array]], design: Design) -> dict[str, AnyArray]:
-        stack = np.stack([target[0] for target in models])
-        coef = stack[:, :, : design.n_features]
-        constant = design.intercept * design.row_norm
-        intercept = constant * stack[:, :, -1] if self.fit_intercept else np.zeros(coef.shape[:2])
+    def _arrays(self, models: Sequence[Array], design: Design) -> dict[str, AnyArray]:
+        coef, intercept = self._coefficients(models[0], design)
         return {"coef": coef, "intercept": intercept}
 
     def _scores(self, X: Any, tasks: Any) -> Array:

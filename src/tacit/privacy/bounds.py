@@ -134,7 +134,10 @@ class Bound:
 
     @property
     def kind(self) -> str:
-        """What is aggregated: "vector", "counts" (non-negative numbers) or "matrix" (symmetric)."""
+        """What is aggregated: "vector", "counts" (non-negative numbers) or "matrix" (symmetric).
+
+        "rows" are not added up: every task learns from its own.
+        """
         return "vector"
 
     def __post_init__(self) -> None:

@@ -20,8 +20,9 @@ class PlannedRelease:
     """The noise on one round's release.
 
     ``noise_to_signal`` is the root mean square norm of the noise over the largest norm the
-    noiseless release can have: all messages of full length and in agreement. Real messages agree
-    less, so it is a floor.
+    noiseless release can have: all messages of full length and in agreement (where rows are
+    protected, the rows of an average task; one row, if their number is not known). Real messages
+    agree less, so it is a floor.
     """
 
     name: str
@@ -36,11 +37,14 @@ class PlannedRelease:
     expected_cohort: float | None  # None: everybody
 
     @classmethod
-    def of_round(cls, round: Round, mechanism: Mechanism, n_tasks: int) -> PlannedRelease:
+    def of_round(
+        cls, round: Round, mechanism: Mechanism, n_tasks: int, n_rows: int | None = None
+    ) -> PlannedRelease:
         """Return the plan of one round."""
         noise = mechanism.noise_norm(round.shape)
         members = 1.0 if round.at_task else round.cohort.expected(n_tasks)
-        length = round.sensitivity(Norm.L2, Adjacency.ZERO_OUT)
+        rows = n_rows / n_tasks if round.unit is Unit.ROW and n_rows is not None else 1.0
+        length = rows * round.sensitivity(Norm.L2, Adjacency.ZERO_OUT)
         reach = mechanism.reach if math.isfinite(mechanism.reach) else 0.0
         everybody = round.at_task or members == n_tasks
         return cls(
@@ -121,7 +125,7 @@ class Plan:
             adjacency=schedule.adjacency,
             trust=schedule.trust(unit) if schedule.rounds else "none",
             releases=tuple(
-                PlannedRelease.of_round(round, mechanism, n_tasks)
+                PlannedRelease.of_round(round, mechanism, n_tasks, n_rows)
                 for round, mechanism in zip(schedule.rounds, schedule.mechanisms, strict=True)
             ),
             bytes_up=math.ceil(up) * bytes_per_number,

@@ -16,7 +16,7 @@ from tacit import models
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, ModelFileError, PrivacyLeak
 from tacit.privacy.statement import Statement
-from tacit.transfer.learning import Design
+from tacit.transfer.design import Design
 
 __all__ = ["SourcePackage"]
 

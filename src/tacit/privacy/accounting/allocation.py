@@ -27,8 +27,7 @@ from tacit.privacy.accounting.pure import composition_bound, optimal_composition
 
 __all__ = ["geometric", "power", "scale_gaussian", "scale_pure", "scale_sampled"]
 
-# Whole orders have a closed form for sampled Gaussians; fractional ones are a slow series.
-_ORDERS = np.array([*range(2, 33), 40, 48, 64, 96, 128, 256, 512], dtype=float)
+_ORDERS = (0.25, 0.4, 0.6, 1.0, 1.6, 2.5)  # Rényi orders tried, relative to the plain Gaussian's
 _COARSE = 1e-3  # grid of privacy losses while searching; the answer is checked on the finest
 
 
@@ -149,8 +148,12 @@ def scale_sampled(
             for share, rate, count in zip(shares, rates, turns, strict=True)
         )
 
+    # Whole orders have a closed form for sampled Gaussians; fractional ones are a slow series.
+    best = 1 + 2 * math.log(1 / delta) / epsilon
+    orders = np.unique(np.clip(np.rint(np.multiply(_ORDERS, best)), 2, 512))
+
     def rough(factor: float) -> float:
-        return rdp_epsilon(released(factor), delta, _ORDERS) - epsilon
+        return rdp_epsilon(released(factor), delta, orders) - epsilon
 
     def coarse(factor: float) -> float:
         return pld_epsilon(released(factor), delta, _COARSE) - epsilon

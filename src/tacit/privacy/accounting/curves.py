@@ -11,6 +11,7 @@ import numpy as np
 from tacit._types import Array
 from tacit.privacy.accounting.gaussian import gaussian_epsilon, mu_of, square_of
 from tacit.privacy.accounting.leaves import Event, Leaves, kind, refuse
+from tacit.privacy.accounting.sampled import poisson_gaussian
 
 __all__ = [
     "pld_epsilon",
@@ -158,10 +159,8 @@ def _one_pld(event: Event, count: int, interval: float) -> Any:
                 event.noise_multiplier, value_discretization_interval=interval
             )
         case "poisson" if kind(event.event) == "gaussian":
-            single = losses.from_gaussian_mechanism(
-                event.event.noise_multiplier,
-                value_discretization_interval=interval,
-                sampling_prob=event.sampling_probability,
+            single = poisson_gaussian(
+                event.event.noise_multiplier, event.sampling_probability, interval
             )
         case "poisson" if kind(event.event) == "laplace":
             single = losses.from_laplace_mechanism(

@@ -15,7 +15,12 @@ from tacit.privacy.objective.calibration import (
     pure_cost,
     smallest_strength,
 )
-from tacit.privacy.objective.mechanism import ObjectivePerturbation, noise_norm
+from tacit.privacy.objective.mechanism import (
+    ObjectivePerturbation,
+    Strength,
+    check_rows,
+    noise_norm,
+)
 from tacit.privacy.objective.minimiser import minimise
 from tacit.privacy.objective.output import Output, Problem
 
@@ -24,6 +29,8 @@ __all__ = [
     "ObjectivePerturbation",
     "Output",
     "Problem",
+    "Strength",
+    "check_rows",
     "gamma_scale",
     "gaussian_scales",
     "jacobian_cost",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,17 +13,20 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.privacy.accounting.gaussian import check_delta, check_epsilon, gaussian_mu
-from tacit.privacy.mechanisms.release import Release
+from tacit.privacy.mechanisms.release import Floats, Mechanism
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.objective.accuracy import Accuracy
 from tacit.privacy.objective.calibration import gamma_scale, gaussian_scales, smallest_strength
 from tacit.privacy.objective.minimiser import minimise
 from tacit.privacy.objective.output import Output, Problem
+from tacit.privacy.unit import Adjacency, Norm, Unit
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
 
-__all__ = ["ObjectivePerturbation", "Problem", "noise_norm"]
+    from tacit.privacy.schedule import Round
+
+__all__ = ["ObjectivePerturbation", "Problem", "Strength", "check_rows", "noise_norm"]
 
 
 # The part of ε that pays for rounding. The noise in the objective grows by 0.4 %; with less the
@@ -46,7 +50,34 @@ def noise_norm(
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class Strength:
+    """A ridge strength for n rows, max(least, constant + over_rows / n); all of it public."""
+
+    constant: float
+    over_rows: float = 0.0
+    least: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.positive("strengths", self.constant, remedy="strong convexity is what is paid with")
+
+    def at(self, n_rows: float) -> float:
+        """Return the strength for ``n_rows``."""
+        return max(self.least, self.constant + self.over_rows / n_rows)
+
+
+def check_rows(name: str, round: Round, adjacency: Adjacency) -> None:
+    """Raise `PrivacyLeak` unless every task learns at home from rows that its round bounds."""
+    if not (round.unit is Unit.ROW and round.at_task and round.bound.kind == "rows"):
+        raise PrivacyLeak(
+            f"round {round.name!r}: {name} protects rows where they are learned from; it needs "
+            "unit=Unit.ROW, noise=AtTask() and a bound of rows"
+        )
+    if adjacency is Adjacency.ADD_OR_REMOVE:
+        raise PrivacyLeak(f"round {round.name!r}: {name} takes the number of rows as public")
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(Mechanism):
     """K regularised logistic regressions on the same rows, released together.
 
     Parameters
@@ -55,15 +86,20 @@ class ObjectivePerturbation:
         ``float("inf")`` adds no noise.
     delta : float
         0: gamma noise, pure ε. Above 0: Gaussian noise.
-    strengths : tuple of float
+    strengths : tuple of float or Strength
         The ridge strength α_k asked for in each model, on the scale of the *summed* loss
-        (scikit-learn's 1/C).
+        (scikit-learn's 1/C); a `Strength` follows from the public number of rows.
     row_norm : float
         R, the public bound of every row of every model.
     shares : tuple of float, optional
         Budget of each model, summing to 1; equal by default. Gamma noise gives model k the pure
         budget share_k·ε; Gaussian noise has standard deviation ∝ 1/share_k. Both are what rows
         scaled to norm share_k·R get from one common noise scale.
+    dimensions : tuple of int, optional
+        Coefficients of each model, for `noise_norm`; by default as many in every model.
+
+    The noise is in the objective, not on what is released: `scale`, `noise_norm` and `deviation`
+    are about the random linear term b, beside which one row has a gradient of norm at most R.
 
     Guarantee: the K released models together are (ε, δ)-differentially private for one replaced row
     (the number of rows is public), if every row has norm ≤ R, and strengths, centres, shares and R
@@ -76,20 +112,22 @@ class ObjectivePerturbation:
     """
 
     name: ClassVar[str] = "objective-perturbation"
-    sound: ClassVar[bool] = True
+    family: ClassVar[str] = "pure"
+    norm: ClassVar[Norm] = Norm.L2
 
     epsilon: float
     delta: float
-    strengths: tuple[float, ...]
+    strengths: tuple[float | Strength, ...]
     row_norm: float = 1.0
     shares: tuple[float, ...] | None = None
+    dimensions: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_delta(self.delta)
         _check.positive("row_norm", self.row_norm, remedy="give the public bound of a row's norm")
-        for strength in self.strengths:
-            _check.positive("strengths", strength, remedy="strong convexity is what is paid with")
+        asked = tuple(s if isinstance(s, Strength) else Strength(s) for s in self.strengths)
+        object.__setattr__(self, "strengths", asked)
         count = len(self.strengths)
         shares = (1.0 / count,) * count if self.shares is None else self.shares
         if len(shares) != count or min(shares) <= 0 or math.fsum(shares) > 1 + 1e-9:
@@ -97,6 +135,50 @@ class ObjectivePerturbation:
                 f"shares={shares!r}: must be {count} positive numbers that sum to at most 1"
             )
         object.__setattr__(self, "shares", tuple(float(share) for share in shares))
+
+    @classmethod
+    def of_round(cls, round: Round, strength: float, adjacency: Adjacency) -> Mechanism:  # noqa: ARG003
+        """Return one model at pure ε = ``strength``, no more regularised than it must be."""
+        least = smallest_strength(strength, round.bound.radius)
+        return cls(strength, 0.0, (least,), row_norm=round.bound.radius)
+
+    @property
+    def reach(self) -> float:
+        """2R, how far a replaced row moves the gradient at most."""
+        return math.inf if math.isinf(self.epsilon) else 2 * self.row_norm
+
+    def check(self, round: Round, adjacency: Adjacency) -> None:
+        """Raise `PrivacyLeak` if the round lets rows be longer than R, or bounds something else."""
+        check_rows(self.name, round, adjacency)
+        super().check(round, adjacency)
+
+    @property
+    def scale(self) -> float:
+        """The largest of `scales`."""
+        return max(self.scales)
+
+    def noise_norm(self, shape: tuple[int, ...]) -> float:
+        """Return √E‖b‖² over all models; ``shape`` holds their coefficients."""
+        count = len(self.strengths)
+        sizes = self.dimensions or (math.prod(shape) / count,) * count
+        square = sum(
+            scale**2 * size * (size + 1 if self.delta == 0 else 1)
+            for scale, size in zip(self.scales, sizes, strict=True)
+        )
+        return math.sqrt(square)
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the root mean square of an entry of b."""
+        return self.noise_norm(shape) / math.sqrt(math.prod(shape))
+
+    def at(self, n_rows: Sequence[float]) -> ObjectivePerturbation:
+        """Return the mechanism with the strengths for these numbers of rows, one a model."""
+        fixed = tuple(strength.at(n) for strength, n in zip(self._strengths, n_rows, strict=True))
+        return replace(self, strengths=fixed)
+
+    @property
+    def _strengths(self) -> tuple[Strength, ...]:
+        return tuple(s for s in self.strengths if isinstance(s, Strength))  # by __post_init__, all
 
     @property
     def _parts(self) -> tuple[float, ...]:
@@ -113,17 +195,21 @@ class ObjectivePerturbation:
 
     @property
     def effective_strengths(self) -> tuple[float, ...]:
-        """The strengths that are used: α_k + Δ_k = max(α_k, 2R²/(share_k·ε₀))."""
+        """The strengths that are used, at least: α_k + Δ_k = max(α_k, 2R²/(share_k·ε₀))."""
+        asked = [strength.at(math.inf) for strength in self._strengths]
         if math.isinf(self.epsilon):
-            return self.strengths
+            return tuple(asked)
         return tuple(
             max(strength, smallest_strength(self._ideal_epsilon * share, self.row_norm))
-            for strength, share in zip(self.strengths, self._parts, strict=True)
+            for strength, share in zip(asked, self._parts, strict=True)
         )
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Scale of each model's noise: 1/κ_k of the gamma vector, or the standard deviation."""
+        """Scale of each model's noise: 1/κ_k of the gamma vector, or the standard deviation.
+
+        Gaussian noise shrinks with the strength; where that depends on the rows, this is the most.
+        """
         if math.isinf(self.epsilon):
             return (0.0,) * len(self.strengths)
         if self.delta == 0:
@@ -170,7 +256,12 @@ class ObjectivePerturbation:
 
         return EpsilonDeltaDpEvent(epsilon=self.epsilon, delta=self._kept_delta)
 
-    def solve(self, problems: list[Problem], entropy: Entropy) -> list[Array]:
+    def perturbed(self, value: Any, entropy: Entropy) -> Floats:
+        """Return the models of every task of ``value`` (K problems each), one task a row."""
+        solved = [np.concatenate(self.solve(problems, entropy)) for problems in value]
+        return np.stack(solved)
+
+    def solve(self, problems: Sequence[Problem], entropy: Entropy) -> list[Array]:
         """Return the K private models, not yet accounted for; `release` is the way out."""
         if len(problems) != len(self.strengths):
             raise InvalidInput(f"problems: {len(problems)} for {len(self.strengths)} strengths")
@@ -180,21 +271,20 @@ class ObjectivePerturbation:
                     f"a row is longer than row_norm={self.row_norm!r}; bound the rows first "
                     "(RowClip or RowNormalise)"
                 )
-        return [
-            minimise(
-                problem.rows,
-                problem.labels,
-                np.zeros(known.dimension),
-                known.strength,
-                problem.centre,
-                known,
-            )
-            if math.isinf(self.epsilon)
-            else self._output(k, known).release(problem, entropy)
-            for k, (problem, known) in enumerate(zip(problems, self._known(problems), strict=True))
-        ]
+        return self.at([len(problem.rows) for problem in problems])._solved(problems, entropy)
 
-    def _known(self, problems: list[Problem]) -> list[Accuracy]:
+    def _solved(self, problems: Sequence[Problem], entropy: Entropy) -> list[Array]:
+        models = []
+        for k, (problem, known) in enumerate(zip(problems, self._known(problems), strict=True)):
+            if math.isinf(self.epsilon):
+                rows, labels, none = problem.rows, problem.labels, np.zeros(known.dimension)
+                model = minimise(rows, labels, none, known.strength, problem.centre, known)
+            else:
+                model = self._output(k, known).release(problem, entropy)
+            models.append(model)
+        return models
+
+    def _known(self, problems: Sequence[Problem]) -> list[Accuracy]:
         """Return the public numbers of each problem."""
         return [
             Accuracy(
@@ -214,24 +304,6 @@ class ObjectivePerturbation:
             return Output.gamma(known, scale, epsilon)
         tail = 50 + self.epsilon - math.log(self.delta) + math.log(len(self.strengths))
         return Output.gaussian(known, scale, epsilon, tail)
-
-    def release(self, problems: list[Problem], entropy: Entropy) -> Release:
-        """Return the K models, one after the other in one vector, with their event."""
-        return self.packed(self.solve(problems, entropy), entropy)
-
-    def packed(self, models: list[Array], entropy: Entropy) -> Release:
-        """Return solved models as one release; models on disjoint rows share one event.
-
-        Guarantee: rows that enter one model only are protected by that model's noise alone
-        (parallel composition), so models of disjoint sets of rows cost one event together.
-        """
-        return Release(
-            value=np.concatenate([model.reshape(-1) for model in models]),
-            event=self.event,
-            mechanism=self.name,
-            sound=self.sound,
-            seeded=not entropy.system,
-        )
 
 
 def _longest(rows: Array) -> float:

@@ -12,23 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.errors import InvalidInput, ModelFileError, PrivacyLeak
-from tacit.privacy.noise.perturb import SeededEntropy
+from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.statement import Statement
-from tacit.transfer.learning import (
-    Budget,
-    Design,
-    Learner,
-    combined_centre,
-    default_strength,
-    equal_groups,
-    halves,
-    learn_stack,
-    stack_learner,
-    stack_prior,
-    stack_rows,
-    trust,
-)
+from tacit.transfer.design import Design, LabelledRows, equal_groups
+from tacit.transfer.learning import Budget, Learner, combined_centre, default_strength, trust
 from tacit.transfer.package import SourcePackage
+from tacit.transfer.stacking import StackedPerturbation, halves, stack_learner, stack_rows
 
 DESIGN = Design(((0, 2), (1, 3, 4)), (0.4, 0.6), 1.5, "normalise", 0.3)
 
@@ -81,8 +70,9 @@ def test_halves_share_no_row_and_miss_none(n_rows, seed):
 
 
 def test_strength_and_trust_grow_with_the_noise_and_look_at_no_row():
-    assert default_strength(0.0, 100, 2.0) == 4.0
-    assert default_strength(10.0, 100, 1.0) < default_strength(20.0, 100, 1.0)
+    assert default_strength(0.0, 2.0).at(100) == 4.0
+    assert default_strength(10.0, 1.0).at(100) == pytest.approx(1 + 10 * (0.1 + 4 * 10 / 100))
+    assert default_strength(10.0, 1.0).at(100) < default_strength(20.0, 1.0).at(100)
     assert trust(0.0) == 0.0
     assert 0.9 < trust(20.0) < 1.0
 
@@ -93,19 +83,36 @@ def test_sources_are_averaged_by_precision():
     assert centre[0, 0] == pytest.approx(0.5 * (1.0 * 0.8 + 4.0 * 0.2))
 
 
+def _problems(design, X, y, centres):
+    """Return the bounded problems of one task, as an engine hands them to the mechanism."""
+    rows = LabelledRows(X, np.array([0, len(X)]), y, (tuple(centres),))
+    return design.bound.by_task(rows)
+
+
 def test_a_strong_pull_leaves_the_source_and_a_weak_one_the_own_rows():
     X = np.random.default_rng(0).standard_normal((50, 5))
     y = (X[:, :1] > 0).astype(float)
-    centres = [np.ones((1, DESIGN.dimension(k))) for k in range(2)]
-    entropy = SeededEntropy(0)
-    strong = Learner(DESIGN, Budget(np.inf), 1, 50, alpha=1e9).learn(X, y, entropy, centres)
-    weak = Learner(DESIGN, Budget(np.inf), 1, 50, alpha=1e-3).learn(X, y, entropy, centres)
-    assert np.abs(strong[0] - 1).max() < 1e-6
-    assert weak[0][0, 0] > 2
+    (problems,) = _problems(DESIGN, X, y, [np.ones((1, size)) for size in DESIGN.dimensions])
+
+    def models(alpha):
+        mechanism = Learner(DESIGN, Budget(np.inf), 1, alpha).mechanism
+        return mechanism.solve(problems, SeededEntropy(0))
+
+    assert np.abs(models(1e9)[0] - 1).max() < 1e-6
+    assert models(1e-3)[0][0] > 2
+
+
+def test_labels_and_rows_of_any_kind_become_rows_within_reach_and_labels_zero_or_one():
+    X = np.array([[1e300] * 5, [np.nan] * 5, [0.1] * 5])
+    y = np.array([[7.0], [np.nan], [-3.0]])
+    (problems,) = _problems(DESIGN, X, y, [np.zeros((1, size)) for size in DESIGN.dimensions])
+    for problem in problems:
+        assert np.linalg.norm(problem.rows, axis=1).max() <= DESIGN.reach
+        assert problem.labels.tolist() == [1.0, 0.0, 0.0]
 
 
 def test_the_budget_of_a_design_is_spent_once_over_groups_and_outputs():
-    learner = Learner(DESIGN, Budget(1.2), 3, 100)
+    learner = Learner(DESIGN, Budget(1.2), 3)
     assert sum(learner.mechanism._parts) <= 1
     assert len(learner.mechanism.strengths) == 6
     assert learner.mechanism.event.epsilon == 1.2
@@ -113,20 +120,26 @@ def test_the_budget_of_a_design_is_spent_once_over_groups_and_outputs():
 
 def test_level_one_rows_have_norm_at_most_one_whatever_the_models_say():
     X = np.random.default_rng(0).standard_normal((20, 5))
-    models = [1e6 * np.ones((1, DESIGN.dimension(k))) for k in range(2)]
-    rows = stack_rows(DESIGN.bounded(X), models, 0)
+    models = [1e6 * np.ones(size) for size in DESIGN.dimensions]
+    rows = stack_rows(DESIGN.bounded(X), models)
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
 
 
 def test_the_stack_finds_the_group_that_knows():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((400, 5))
+    X = np.random.default_rng(0).standard_normal((800, 5))
     y = (X[:, 0] + X[:, 2] > 0).astype(float)[:, None]
-    models = [np.array([[3.0, 3.0, 0.0]]), np.array([[1.0, -1.0, 1.0, 0.0]])]
-    learner = stack_learner(2, 0.3, Budget(np.inf), 1, 400)
-    prior = stack_prior((0.5, 0.5), learner.design.dimension(0))
-    stack = learn_stack(learner, DESIGN.bounded(X), models, y, prior, SeededEntropy(0))
-    assert stack[0, 0] > 5 * abs(stack[0, 1])
+    mechanism = StackedPerturbation(Learner(DESIGN, Budget(np.inf), 1))
+    problems = _problems(DESIGN, X, y, [np.zeros((1, size)) for size in DESIGN.dimensions])
+    (released,) = mechanism.release(problems, SeededEntropy(0)).value
+    knows, other, _ = released[sum(DESIGN.dimensions) :]
+    assert knows > 5 * abs(other)
+
+
+def test_both_levels_of_a_stack_cost_one_event_as_no_row_is_in_both_halves():
+    base = Learner(DESIGN, Budget(1.2, 1e-6), 2)
+    first, second = StackedPerturbation(base).levels
+    assert first.event == second.event == StackedPerturbation(base).event
+    assert stack_learner(base).design.reach == pytest.approx(np.sqrt(1 + 0.3**2))
 
 
 @pytest.fixture
