@@ -113,6 +113,10 @@ class RowMessages:
     values: Array
     offsets: IntArray
 
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return len(self.offsets) - 1
+
 
 @dataclass(frozen=True)
 class Bound:
