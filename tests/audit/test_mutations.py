@@ -14,101 +14,134 @@ from dp_accounting import dp_event
 
 import tacit
 from tacit.audit import attacks, audit_mechanism, canary_pairs, replace_task, replay
+from tacit.audit.replay import Staged
 from tacit.audit.specimens import calibrated
 from tacit.errors import PrivacyLeak
 from tacit.losses import SquaredLoss
 from tacit.privacy.accounting import epsilon_of
-from tacit.privacy.bounds import VectorClip
-from tacit.privacy.mechanisms import Gaussian, SymmetricGaussian
+from tacit.privacy.bounds import SecondMoment, VectorClip
+from tacit.privacy.mechanisms import Gaussian, SymmetricGaussian, TwoSidedWishart
 from tacit.privacy.noise.entropy import bernoulli
+from tacit.privacy.schedule import Schedule
+from tacit.privacy.unit import Adjacency
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
-from tacit.protocols.model_protected import ModelProtectedProtocol, moment_bound, moment_mechanism
+from tacit.protocols.model_protected import ModelProtectedProtocol
 from tacit.tasks import TaskSet
 
 CLIP, NOISE, ROUNDS = 1.0, 3.0, 2
 
 
-def mean_protocol(tasks, kind=MeanRegularizedProtocol, *, sensitivity=2 * CLIP, **extra):
-    mechanisms = (Gaussian(sensitivity, NOISE),) * ROUNDS
-    return kind(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP, **extra)
+def staged(protocol, mechanism):
+    return Staged(protocol, Schedule(protocol.rounds(), (mechanism,) * len(protocol.rounds())))
 
 
-def moment_protocol(tasks, kind=ModelProtectedProtocol, *, name="gaussian", **extra):
-    bound = moment_bound(CLIP, diagonal=False)
-    mechanisms = (moment_mechanism(name, bound, NOISE),) * ROUNDS
-    return kind(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP, **extra)
+def mean_protocol(tasks, kind=MeanRegularizedProtocol, *, n_turns=ROUNDS, noise=NOISE, **extra):
+    sizes = (tasks.n_tasks, tasks.n_features)
+    protocol = kind(SquaredLoss(), *sizes, n_turns=n_turns, clip=CLIP, **extra)
+    return staged(protocol, Gaussian(protocol.rounds()[0].sensitivity("l2", "replace-one"), noise))
 
 
-class WrongClip(MeanRegularizedProtocol):
+def moment_protocol(tasks, kind=ModelProtectedProtocol, *, mechanism=SymmetricGaussian, **extra):
+    sizes = (tasks.n_tasks, tasks.n_features)
+    protocol = kind(SquaredLoss(), *sizes, shares=(1.0,) * ROUNDS, clip=CLIP, **extra)
+    return staged(
+        protocol,
+        mechanism.of_round(protocol.rounds()[0], NOISE, Adjacency.REPLACE_ONE),
+    )
+
+
+def bounded_by(bound, protocol=MeanRegularizedProtocol, **changes):
+    """Return the kind of protocol whose rounds have another bound."""
+
+    class Mutant(protocol):
+        def rounds(self):
+            return tuple(replace(one, bound=bound, **changes) for one in super().rounds())
+
+    return Mutant
+
+
+class WrongClip(VectorClip):
     """Clips every coordinate to K instead of the vector."""
 
-    def bound(self, messages):
-        return np.clip(messages, -self.clip, self.clip)
+    def __call__(self, messages):
+        return np.clip(messages, -self.radius, self.radius)
 
 
 @dataclass(frozen=True)
-class WeightedByRows(MeanRegularizedProtocol):
+class WeightedByRows(VectorClip):
     """Weights messages by n_k / n̄, with the sensitivity of the plain sum."""
 
-    weights: np.ndarray = field(default=None, kw_only=True)
+    weights: np.ndarray = field(default=None, kw_only=True, compare=False)
 
     def aggregate(self, messages):
         return np.einsum("m,m...->...", self.weights, messages)
 
 
-class PooledScale(MeanRegularizedProtocol):
+class HalfOfIt(VectorClip):
+    """Counts a replaced message as one length instead of two."""
+
+    def sensitivity(self, *arguments, **options):
+        return super().sensitivity(*arguments, **options) / 2
+
+
+class PooledScale(VectorClip):
     """Scales all messages by the longest one instead of clipping."""
 
-    def bound(self, messages):
-        return self.clip * messages / np.linalg.norm(messages, axis=(1, 2)).max()
+    def __call__(self, messages):
+        return self.radius * messages / np.linalg.norm(messages, axis=(1, 2)).max()
 
 
 class UnnoisedListening(MeanRegularizedProtocol):
-    """Moves the centre by the exact mean of the messages instead of the release."""
+    """Moves the centre by the exact mean of the messages besides the release."""
 
-    def listen(self, state, release, t):
-        return super().listen(state, self.aggregate(self.bound(self.speak(state, t))), t)
+    def speak(self, home, public, call, joined):
+        _, said = super().speak(home, public, call, joined)
+        heard = replace(public, value=public.value + said.mean(axis=0), informative=True)
+        return super().speak(home, heard, call, joined)
 
 
 class InitialMean(MeanRegularizedProtocol):
     """Starts from the mean of the initial models, which nobody paid for."""
 
-    def start(self, tasks):
-        state = super().start(tasks)
-        return self._fitted(replace(state, centre=state.models.mean(axis=0), informative=True))
+    def speak(self, home, public, call, joined):
+        initial = self.finish(home, self.opening()).mean(axis=0)
+        return super().speak(home, replace(public, value=initial, informative=True), call, joined)
 
 
-class MissingReclip(ModelProtectedProtocol):
+class MissingReclip(SecondMoment):
     """Adds noise to each model after the clip, and forms Σ without clipping again."""
 
-    def bound(self, messages):
+    def __call__(self, messages):
         rng = np.random.default_rng(0)
-        return super().bound(messages) + rng.standard_normal(messages.shape)
+        return super().__call__(messages) + rng.standard_normal(messages.shape)
 
 
-class GramMatrix(ModelProtectedProtocol):
-    """Releases W Wᵀ between tasks (m x m) with the sensitivity of the d x d moment."""
+class GramMatrix(SecondMoment):
+    """Sums up W Wᵀ between tasks (m x m) with the sensitivity of the d x d moment."""
 
     def aggregate(self, messages):
         flat = messages.reshape(len(messages), -1)
         return flat @ flat.T
 
-    def listen(self, state, release, t):
-        return state
 
-
-class OneOutputAtATime(ModelProtectedProtocol):
+class OneOutputAtATime(SecondMoment):
     """Clips the k vectors of a message one by one instead of together."""
 
-    def bound(self, messages):
+    def __call__(self, messages):
         flat = messages.reshape(-1, messages.shape[-1])
-        return VectorClip(self.clip)(flat).reshape(messages.shape)
+        return super().__call__(flat).reshape(messages.shape)
+
+
+def gram_protocol(tasks):
+    """Release W Wᵀ, and let nobody read it."""
+    kind = bounded_by(GramMatrix(CLIP), ModelProtectedProtocol, shape=(tasks.n_tasks,) * 2)
+    kind.read = lambda self, public, release, call, noise: public
+    return moment_protocol(tasks, kind, mechanism=TwoSidedWishart)
 
 
 def noise_by_row_count(tasks):
     """Divide the noise by a count of private rows."""
-    mechanisms = (Gaussian(2 * CLIP, NOISE * 10 / tasks.n_rows),) * ROUNDS
-    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+    return mean_protocol(tasks, noise=NOISE * 10 / tasks.n_rows)
 
 
 def noise_by_active_count(tasks):
@@ -116,15 +149,12 @@ def noise_by_active_count(tasks):
     active = sum(
         np.ptp(tasks.y[a:b]) > 0 for a, b in zip(tasks.offsets[:-1], tasks.offsets[1:], strict=True)
     )
-    mechanisms = (Gaussian(2 * CLIP, NOISE / active),) * ROUNDS
-    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+    return mean_protocol(tasks, noise=NOISE / active)
 
 
 def stop_when_fitted(tasks):
     """Run until the pooled targets look small: the number of rounds depends on the data."""
-    n_rounds = 1 + int(np.std(tasks.y) > 10)
-    mechanisms = (Gaussian(2 * CLIP, NOISE),) * n_rounds
-    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=CLIP)
+    return mean_protocol(tasks, n_turns=1 + int(np.std(tasks.y) > 10))
 
 
 class FixedSizeAsPoisson(Gaussian):
@@ -253,20 +283,22 @@ def row_weights(tasks):
 
 
 MUTANTS = {
-    "clip by coordinate": lambda tasks: mean_protocol(tasks, WrongClip),
+    "clip by coordinate": lambda tasks: mean_protocol(tasks, bounded_by(WrongClip(CLIP))),
     "weights by n_k": lambda tasks: mean_protocol(
-        tasks, WeightedByRows, weights=row_weights(tasks)
+        tasks, bounded_by(WeightedByRows(CLIP, weights=row_weights(tasks)))
     ),
-    "sensitivity 2K counted as K": lambda tasks: mean_protocol(tasks, sensitivity=1.0),
-    "messages scaled by the longest": lambda tasks: mean_protocol(tasks, PooledScale),
+    "sensitivity 2K counted as K": lambda tasks: mean_protocol(tasks, bounded_by(HalfOfIt(CLIP))),
+    "messages scaled by the longest": lambda tasks: mean_protocol(
+        tasks, bounded_by(PooledScale(CLIP))
+    ),
     "unnoised release in listen": lambda tasks: mean_protocol(tasks, UnnoisedListening),
     "mean of initial models as start": lambda tasks: mean_protocol(tasks, InitialMean),
     "noise divided by a private count": noise_by_active_count,
     "data-dependent number of rounds": stop_when_fitted,
-    "re-clip missing after instance noise": lambda tasks: moment_protocol(tasks, MissingReclip),
-    "W'W with the sensitivity of WW'": lambda tasks: moment_protocol(
-        tasks, GramMatrix, name="two-sided-wishart"
+    "re-clip missing after instance noise": lambda tasks: moment_protocol(
+        tasks, bounded_by(MissingReclip(CLIP), ModelProtectedProtocol)
     ),
+    "W'W with the sensitivity of WW'": gram_protocol,
 }
 
 
@@ -304,7 +336,9 @@ def test_replay_catches_outputs_clipped_one_by_one(tasks):
     neighbour = replace_task(three, 0, 0.01 * np.eye(4)[classes], classes.astype(float))
     sound = replay(lambda data: moment_protocol(data, n_outputs=3), three, neighbour)
     broken = replay(
-        lambda data: dataclasses.replace(moment_protocol(data, OneOutputAtATime), n_outputs=3),
+        lambda data: moment_protocol(
+            data, bounded_by(OneOutputAtATime(CLIP), ModelProtectedProtocol), n_outputs=3
+        ),
         three,
         neighbour,
     )
@@ -382,6 +416,13 @@ def test_the_ledger_attack_catches_what_is_not_charged(kind):
 
 def test_the_noise_of_the_mutants_is_the_noise_of_the_originals(tasks):
     # Mutants differ in the planted leak only: same mechanism, same rounds.
-    original = mean_protocol(tasks)
-    assert mean_protocol(tasks, WrongClip).mechanisms == original.mechanisms
+    original = mean_protocol(tasks).schedule
+    mutant = mean_protocol(tasks, bounded_by(WrongClip(CLIP))).schedule
+    assert mutant.mechanisms == original.mechanisms
     assert original.mechanisms[0].noise_multiplier == NOISE
+
+
+def test_noise_for_half_of_the_sensitivity_makes_no_schedule(tasks):
+    protocol = mean_protocol(tasks).protocol
+    with pytest.raises(PrivacyLeak, match="mean update"):
+        Schedule(protocol.rounds(), (Gaussian(CLIP, NOISE),))

@@ -8,13 +8,13 @@ import pytest
 import tacit
 from tacit.audit import canary_pairs, replace_row, replace_task, replay, replay_estimator, search
 from tacit.audit.errata import PrintedNode, SingleReleaseNode, asynchronous_sensitivity, node_data
-from tacit.audit.replay import change_in, declared_sensitivity
+from tacit.audit.replay import Staged, change_in, declared_sensitivity
 from tacit.errors import InvalidInput
 from tacit.losses import SquaredLoss
 from tacit.privacy.mechanisms import Exact, GammaVector, Gaussian, Laplace, TwoSidedWishart
-from tacit.privacy.noise.entropy import SeededEntropy
+from tacit.privacy.schedule import Schedule
 from tacit.privacy.unit import Norm
-from tacit.protocols._row_protection import RowProtection, row_mechanism
+from tacit.protocols._row_protection import RowProtection
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
 
 # Every estimator that runs a protocol, in each form that declares another sensitivity. Names that
@@ -82,8 +82,9 @@ def test_random_neighbours_stay_within_the_declaration_of(name, options, tasks):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_the_row_noise_of_both_protections_covers_any_one_row(delta, tasks):
-    radius = RowProtection.radius(SquaredLoss(), 1.0, 2.0, 1)
-    noise = row_mechanism(radius, epsilon=1.0, delta=delta)
+    rows = RowProtection(1, row_norm=1.0, target_bound=2.0)
+    gradients = rows.round(tasks.n_features)
+    (noise,) = Schedule.calibrate([gradients], epsilon=1.0, delta=delta).mechanisms
     norm, reach = declared_sensitivity(noise)
     rng = np.random.default_rng(0)
     changes = []
@@ -93,11 +94,9 @@ def test_the_row_noise_of_both_protections_covers_any_one_row(delta, tasks):
             for answer in 10.0 ** rng.uniform(-1, 3) * np.array([1.0, -1.0])
         )
         said = [
-            RowProtection(noise, SeededEntropy(0), 1.0, 2.0).messages((data,), SquaredLoss())
-            for data in (one, two)
+            gradients.bound.by_task(rows.gradients((data,), SquaredLoss())) for data in (one, two)
         ]
-        # The grid of the noise rounds both values; allow for a step of it.
-        changes.append(change_in(norm, said[1] - said[0]) - 1e-5 * noise.scale)
+        changes.append(change_in(norm, said[1] - said[0]))
     assert max(changes) <= reach
     assert max(changes) > 0.7 * reach
 
@@ -114,8 +113,10 @@ def test_every_estimator_that_runs_a_protocol_is_replayed():
 
 
 def mean_protocol(tasks):
-    mechanisms = (Gaussian(2.0, 3.0), Gaussian(2.0, 3.0))
-    return MeanRegularizedProtocol(SquaredLoss(), tasks.n_tasks, mechanisms, clip=1.0)
+    protocol = MeanRegularizedProtocol(
+        SquaredLoss(), tasks.n_tasks, tasks.n_features, n_turns=2, clip=1.0
+    )
+    return Staged(protocol, Schedule(protocol.rounds(), (Gaussian(2.0, 3.0),)))
 
 
 def test_hill_climbing_finds_pairs_near_but_not_beyond_the_declaration(tasks):
@@ -141,7 +142,7 @@ def test_one_release_a_step_stays_within_its_sensitivity():
 
 @pytest.mark.parametrize("kind", [PrintedNode, SingleReleaseNode])
 def test_hill_climbing_on_one_row_tells_the_printed_node_from_the_sound_one(kind):
-    result = search(lambda _: kind(10, 20), node_data(20), binary=True, n_steps=30)
+    result = search(lambda _: kind(10, 20, 10).staged(), node_data(20), binary=True, n_steps=30)
     assert result.violated == (kind is PrintedNode)
 
 
@@ -167,7 +168,7 @@ def test_neighbours_must_differ_in_exactly_one_task_or_row(tasks):
     node = node_data(20)
     two_rows = replace_row(replace_row(node, 0, node.X[1], 1.0), 2, node.X[0], 0.0)
     with pytest.raises(InvalidInput, match="exactly one row"):
-        replay(lambda _: SingleReleaseNode(2, 20), node, two_rows)
+        replay(lambda _: SingleReleaseNode(2, 20, 10).staged(), node, two_rows)
 
 
 def test_an_estimator_without_a_protocol_is_refused(tasks):

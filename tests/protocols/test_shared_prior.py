@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,44 +11,38 @@ from hypothesis.extra import numpy as arrays
 from tacit import datasets
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.privacy.mechanisms import Exact, Gaussian, Laplace, SymmetricGaussian, TwoSidedWishart
+from tacit.privacy.schedule import Call
 from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
 from tacit.protocols._bordered_moment import BORDER, border, moment_bound, read_prior
-from tacit.protocols.shared_prior import SharedPriorProtocol, ballot_bound, candidates
+from tacit.protocols.shared_prior import SharedPriorProtocol, ballot_bound
 from tacit.tasks import TaskSet
 
-EXACT = (Exact(), Exact())
+from .by_hand import bounded, lead, started
+
 ROUGH = st.floats(-1e6, 1e6, allow_nan=False)
 
 
-def _protocol(tasks, *, loss=None, mechanisms=EXACT, **options):
+def _protocol(tasks, *, loss=None, **options):
     return SharedPriorProtocol(
-        loss=loss or SquaredLoss(), n_tasks=tasks.n_tasks, mechanisms=mechanisms, **options
+        loss=loss or SquaredLoss(),
+        n_tasks=tasks.n_tasks,
+        n_features=tasks.n_features,
+        **options,
     )
-
-
-def _run(protocol, tasks, noise=None):
-    """Run a protocol by hand, adding ``noise[t]`` to release t."""
-    state = protocol.start(tasks)
-    for t in range(protocol.n_rounds):
-        release = protocol.aggregate(protocol.bound(protocol.speak(state, t)))
-        state = protocol.listen(state, release if noise is None else release + noise[t], t)
-    return state
 
 
 @given(arrays.arrays(np.float64, (5, 2, 4), elements=ROUGH), st.sampled_from([None, 0.5, 30.0]))
 def test_replacing_a_task_moves_the_moment_by_no_more_than_its_sensitivity(models, clip):
     tasks = TaskSet.from_arrays(np.ones((5, 4)), np.ones(5), np.arange(5))
-    protocol = _protocol(tasks, n_outputs=2, clip=clip)
-    for other in (np.zeros((2, 4)), -models[0], models[1][::-1]):
+    moment = _protocol(tasks, n_outputs=2, clip=clip).rounds()[0]
+    models = border(models)
+    for other in (np.zeros((2, 4)), -models[0, ..., :4], models[1, ::-1, :4]):
         neighbour = models.copy()
-        neighbour[0] = other
-        moved = protocol.aggregate(protocol.bound(models)) - protocol.aggregate(
-            protocol.bound(neighbour)
-        )
-        limit = moment_bound()
-        assert np.linalg.norm(moved) <= limit.sensitivity("frobenius", "replace-one")
-        trace_norm = np.abs(np.linalg.eigvalsh(moved)).sum()
-        assert trace_norm <= limit.sensitivity("trace", "replace-one")
+        neighbour[0, ..., :4] = other
+        one, two = (moment.bound.aggregate(moment.bound(sent)) for sent in (models, neighbour))
+        assert np.linalg.norm(one - two) <= moment.sensitivity("frobenius", "replace-one")
+        trace_norm = np.abs(np.linalg.eigvalsh(one - two)).sum()
+        assert trace_norm <= moment.sensitivity("trace", "replace-one")
 
 
 def test_the_sensitivity_of_the_bordered_moment_is_attained():
@@ -110,11 +102,10 @@ def test_opting_out_is_invisible_and_harmless():
     y = np.where(labels == 0, 4.0, X @ [1.0, 2.0, 0.0])
     tasks = TaskSet.from_arrays(X, y, labels)
     protocol = _protocol(tasks)
-    state = protocol.start(tasks)
-    bounded = protocol.bound(protocol.speak(state, 0))
-    assert bounded.shape == (6, 1, 4)
-    np.testing.assert_array_equal(bounded[0, 0, :3], 0.0)
-    models = protocol.finish(_run(protocol, tasks))
+    _, sent = bounded(protocol, started(protocol, tasks), protocol.opening(), Call(0, 0))
+    assert sent.shape == (6, 1, 4)
+    np.testing.assert_array_equal(sent[0, 0, :3], 0.0)
+    models = protocol.finish(*lead(protocol, tasks))
     assert np.isfinite(models).all()
     np.testing.assert_allclose(models[0, 0], [0, 0, 0, 4], atol=0.05)
 
@@ -122,11 +113,10 @@ def test_opting_out_is_invisible_and_harmless():
 def test_a_single_task_on_its_own_machine_gets_the_model_it_gets_in_the_stack():
     tasks = datasets.make_low_rank(12, 20, 6, random_state=0).train
     protocol = _protocol(tasks)
-    state = _run(protocol, tasks)
-    together = protocol.finish(state)
-    alone = tasks.take_tasks([7])
-    billboard_only = replace(protocol.start(alone), prior=state.prior, length=state.length)
-    np.testing.assert_allclose(protocol.finish(billboard_only)[0], together[7], rtol=1e-8)
+    home, public = lead(protocol, tasks)
+    together = protocol.finish(home, public)
+    alone = protocol.start(tasks.take_tasks([7]), np.array([-1]))
+    np.testing.assert_array_equal(protocol.finish(alone, public)[0], together[7])
 
 
 @pytest.mark.parametrize("wishart", [False, True])
@@ -158,15 +148,15 @@ def test_the_mean_direction_and_the_subspace_come_back_from_the_noisy_moment(wis
 def test_noise_alone_gives_no_candidates_so_that_each_task_keeps_its_own_fit():
     tasks = datasets.make_low_rank(40, 10, 5, random_state=1).train
     mechanisms = (SymmetricGaussian(1.0, 1e6), Gaussian(1.0, 1e6))
-    protocol = _protocol(tasks, mechanisms=mechanisms)
+    protocol = _protocol(tasks)
     rng = np.random.default_rng(4)
     square = rng.normal(size=(6, 6))
     noise = (1e6 * (square + square.T) / 2, 1e6 * rng.normal(size=OCTAVES.size))
-    state = _run(protocol, tasks, noise)
-    if state.length is None:
-        assert candidates(state, 0) == []
-    own = protocol.finish(protocol.start(tasks))
-    np.testing.assert_allclose(protocol.finish(state), own, rtol=1e-9)
+    home, public = lead(protocol, tasks, mechanisms=mechanisms, noise=noise)
+    if public.length is None:
+        assert public.candidates(0) == []
+    own = protocol.finish(started(protocol, tasks), protocol.opening())
+    np.testing.assert_allclose(protocol.finish(home, public), own, rtol=1e-9)
 
 
 def test_a_public_clip_needs_one_release_and_several_classes_are_one_message():
@@ -175,19 +165,18 @@ def test_a_public_clip_needs_one_release_and_several_classes_are_one_message():
     X = rng.normal(size=(360, 4))
     y = (X @ rng.normal(size=(4, 3))).argmax(axis=1).astype(float)
     tasks = TaskSet.from_arrays(X, y, labels)
-    protocol = _protocol(tasks, loss=LogisticLoss(), mechanisms=(Exact(),), n_outputs=3, clip=5.0)
-    assert protocol.n_rounds == 1
-    state = protocol.start(tasks)
-    message = protocol.bound(protocol.speak(state, 0))
+    protocol = _protocol(tasks, loss=LogisticLoss(), n_outputs=3, clip=5.0)
+    assert len(protocol.rounds()) == 1
+    _, message = bounded(protocol, started(protocol, tasks), protocol.opening(), Call(0, 0))
     assert message.shape == (30, 3, 7)
     assert (np.linalg.norm(message[..., :4].reshape(30, -1), axis=1) <= 1).all()
     assert (np.linalg.norm(message.reshape(30, -1), axis=1) <= moment_bound().radius).all()
-    state = _run(protocol, tasks)
-    sent = np.stack([fit.coef for fit in state.own], axis=1)
+    home, public = lead(protocol, tasks)
+    sent = np.stack([fit.coef for fit in home.own], axis=1)
     lengths = np.linalg.norm(sent.reshape(30, -1), axis=1)
     clipped = sent * np.minimum(1, 5.0 / lengths)[:, None, None]
     mean = clipped.mean(axis=0)
-    assert state.mean is not None
-    cosine = (state.mean * mean).sum() / np.linalg.norm(state.mean) / np.linalg.norm(mean)
+    assert public.mean is not None
+    cosine = (public.mean * mean).sum() / np.linalg.norm(public.mean) / np.linalg.norm(mean)
     assert cosine > 0.999
-    assert np.linalg.norm(state.mean) == pytest.approx(np.linalg.norm(mean), rel=0.05)
+    assert np.linalg.norm(public.mean) == pytest.approx(np.linalg.norm(mean), rel=0.05)

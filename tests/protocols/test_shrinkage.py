@@ -16,16 +16,8 @@ from tacit.privacy.mechanisms import (
     SymmetricGaussian,
     TwoSidedWishart,
 )
-from tacit.protocols._shrinkage import (
-    Coordinates,
-    Semicircle,
-    Shape,
-    WishartDifference,
-    deepest_fall,
-    safe_shift,
-    shrink_diagonal,
-    shrink_spectrum,
-)
+from tacit.privacy.mechanisms.laws import Coordinates, Semicircle, WishartDifference
+from tacit.protocols._shrinkage import Shape, safe_shift, shrink_diagonal, shrink_spectrum
 
 
 def _symmetric_gaussian(d, scale, rng):
@@ -147,7 +139,7 @@ def test_the_deepest_fall_covers_the_noise_and_is_not_far_below_it(noise, d):
         lowest = np.linalg.eigvalsh(draws)[:, 0]
     else:
         lowest = noise.release(np.zeros((2000, d)), entropy).value.min(axis=1)
-    fall = deepest_fall(noise, d, n_rounds=30)
+    fall = noise.fall(d, n_rounds=30)
     assert lowest.min() > -fall
     # A hundred times less likely still: no bound that would shrink nothing at all.
     assert lowest.min() < -fall / 6
@@ -155,7 +147,7 @@ def test_the_deepest_fall_covers_the_noise_and_is_not_far_below_it(noise, d):
 
 def test_noise_of_unknown_depth_is_refused():
     with pytest.raises(InvalidInput, match="gamma-vector"):
-        deepest_fall(GammaVector(1.0, 1.0), 3, n_rounds=1)
+        GammaVector(1.0, 1.0).fall(3, n_rounds=1)
 
 
 def test_safe_shift_leaves_every_eigenvalue_well_above_zero():

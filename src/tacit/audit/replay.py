@@ -196,7 +196,7 @@ def _compared(
     at = changed_task(*data, row=Unit.TASK not in schedule.units)
     if len(in_turn(schedule.rounds)) != len(in_turn(other.rounds)):
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
-    record, entropy = _Record(at), SeededEntropy(random_state)
+    record, source = _Record(at), SeededEntropy(random_state)
     runs = [_Run(one, own) for one, own in zip(staged, data, strict=True)]
     for call in in_turn(schedule.rounds):
         said = [run.said(call) for run in runs]
@@ -207,9 +207,11 @@ def _compared(
         mechanisms = [one.mechanisms[call.round] for one in (schedule, other)]
         if not _fixed_by(schedule, call):
             record.add_round(call.number, sums, mechanisms)
-        release = runs[0].released(sums[0], call, entropy)
-        for run in runs:
-            run.hear(release, call)
+        # What is posted is frozen; what stays at home is each home's own, under the same noise.
+        posted = schedule.rounds[call.round].posted
+        for run, own in zip(runs, sums, strict=True):
+            noise = source.child("call", call.number)
+            run.hear(run.released(sums[0] if posted else own, call, noise), call)
     record.compare_others("model", *[run.models() for run in runs])
     return record.result()
 

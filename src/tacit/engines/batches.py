@@ -20,7 +20,7 @@ from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["Batches"]
 
-_MESSAGE_NUMBERS = 1 << 23  # numbers of messages held at once: 64 MB
+_MESSAGE_NUMBERS = 1 << 23  # numbers of messages bounded at once: 64 MB
 
 
 class Batches:
@@ -82,24 +82,21 @@ class Batches:
     def ask(
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> Iterator[AnyArray]:
-        """Yield a bounded partial sum (or the noised messages) of every batch."""
+        """Yield bounded partial sums (or the noised messages) of every batch."""
         for first, rows in self._batches():
             asked = _asked(call, first, rows.n_tasks, joined)
             if asked is not None and not asked.any():
                 continue
-            home = self._home(first, rows)
-            for part in _chunks(asked, rows.n_tasks, round):
-                home, messages = self._protocol.speak(home, public, call, part)
-                bounded = _bounded(messages, round)
-                if round.at_task:
-                    members = np.arange(rows.n_tasks) if part is None else np.flatnonzero(part)
-                    bounded = self._noised(bounded, mechanism, call, first + members)
-                    home = self._protocol.keep(home, bounded, call)
-                    yield bounded
-                elif round.unit is Unit.ROW:
-                    yield bounded.sum(axis=0)  # sums of rows on one public step: exact again
-                else:
-                    yield round.bound.aggregate(bounded)
+            members = np.arange(rows.n_tasks) if asked is None else np.flatnonzero(asked)
+            home, said = self._protocol.speak(self._home(first, rows), public, call, asked)
+            _check_said(said, len(members), round)
+            if round.at_task:
+                bounded = _bounded(said, round)
+                noised = self._noised(bounded, mechanism, call, first + members)
+                home = self._protocol.keep(home, noised, call)
+                yield noised
+            else:
+                yield from _sums(said, round)
             self._keep(first, home)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
@@ -124,15 +121,34 @@ class Batches:
             yield np.where(finite, models, 0.0)
 
 
-def _bounded(messages: Array | RowMessages, round: Round) -> Array:
-    """Return what tasks may hand out: bounded messages, or their sums over bounded rows."""
-    if isinstance(messages, RowMessages) and round.unit is Unit.ROW:
-        return round.bound.by_task(messages)
-    if isinstance(messages, RowMessages) or round.unit is Unit.ROW:
+def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None:
+    rows = isinstance(messages, RowMessages)
+    if rows is not (round.unit is Unit.ROW):
         raise PrivacyLeak(
             f"round {round.name!r}: rows must speak where, and only where, the unit is"
         )
+    if len(messages) != count:
+        raise PrivacyLeak(
+            f"round {round.name!r}: {count} tasks were asked, but {len(messages)} spoke; return "
+            "the messages of those who joined"
+        )
+
+
+def _bounded(messages: Array | RowMessages, round: Round) -> Array:
+    """Return what tasks may hand out: bounded messages, or their sums over bounded rows."""
+    if isinstance(messages, RowMessages):
+        return round.bound.by_task(messages)
     return round.bound(messages)
+
+
+def _sums(messages: Array | RowMessages, round: Round) -> Iterator[Array]:
+    """Yield exact partial sums of bounded messages, so many at a time as fit in memory."""
+    if isinstance(messages, RowMessages):
+        yield round.bound.by_task(messages).sum(axis=0)  # on one public step: exact again
+        return
+    size = max(1, _MESSAGE_NUMBERS // max(1, int(np.prod(round.sent))))
+    for start in range(0, len(messages), size):
+        yield round.bound.aggregate(round.bound(messages[start : start + size]))
 
 
 def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyArray | None:
@@ -140,16 +156,3 @@ def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyAr
     if call.task is not None:
         return np.arange(first, first + count) == call.task
     return None if joined is None else np.asarray(joined[first : first + count])
-
-
-def _chunks(asked: AnyArray | None, count: int, round: Round) -> Iterator[AnyArray | None]:
-    """Cut those asked into parts whose messages fit in memory."""
-    size = max(1, _MESSAGE_NUMBERS // max(1, int(np.prod(round.sent))))
-    if asked is None and count <= size:
-        yield None
-        return
-    members = np.arange(count) if asked is None else np.flatnonzero(asked)
-    for start in range(0, len(members), size):
-        part = np.zeros(count, dtype=bool)
-        part[members[start : start + size]] = True
-        yield part

@@ -63,6 +63,7 @@ def fold(protocol: Protocol[Any, Any], schedule: Schedule, billboard: Billboard)
     public = protocol.opening()
     for posting in billboard:
         call = Call.from_json(posting.call)
+        _expected(schedule, call, posting.label)
         if schedule.rounds[call.round].posted:
             public = protocol.read(public, posting.value, call, schedule.mechanisms[call.round])
     return public
@@ -123,7 +124,7 @@ def _conducted(
         posting = billboard.post(
             release.value if round.posted else np.empty(0),
             release.event,
-            label=f"{round.name}: {release.mechanism}",
+            label=_label(round, mechanism),
             sound=release.sound,
             seeded=release.seeded,
             unit=round.unit,
@@ -154,6 +155,20 @@ def _released(
     for part in parties.ask(call, public, round, mechanism, joined):
         value += part
     return mechanism.release(value, entropy.child("noise"))
+
+
+def _label(round: Round, mechanism: Mechanism) -> str:
+    return f"{round.name}: {mechanism.name}"
+
+
+def _expected(schedule: Schedule, call: Call, label: str) -> None:
+    """Refuse a release that this schedule could not have made."""
+    known = call.round < len(schedule.rounds) and call.turn < schedule.rounds[call.round].turns
+    if not known or label != _label(schedule.rounds[call.round], schedule.mechanisms[call.round]):
+        raise PrivacyLeak(
+            f"the billboard's release {call.number} ({label}) is none of this schedule's; a "
+            "billboard is read with the protocol and schedule that made it"
+        )
 
 
 def _same(expected: Call, found: Call) -> None:

@@ -112,6 +112,10 @@ class RowMessages:
     values: Array
     offsets: IntArray
 
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return len(self.offsets) - 1
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -162,9 +166,10 @@ class Bound:
         Of a task with more rows than add up exactly the last are left out, as refusing them would
         tell everybody of the task's size.
         """
-        most, ends = self.most_messages, zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
-        bounded = self(rows.values)
-        return np.stack([self.aggregate(bounded[i : min(j, i + most)]) for i, j in ends])
+        bounded, starts = self(rows.values), rows.offsets[:-1]
+        rank = np.arange(len(bounded)) - np.repeat(starts, np.diff(rows.offsets))
+        bounded[rank >= self.most_messages] = 0.0
+        return np.add.reduceat(bounded, starts, axis=0)
 
     def check_count(self, n_messages: int) -> None:
         """Refuse more messages than add up exactly."""

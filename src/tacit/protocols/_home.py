@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import local_fit
 from tacit.tasks import TaskSet
 
-__all__ = ["Outputs", "Priors", "fitted", "shadow"]
+__all__ = ["Outputs", "Priors", "fitted", "joining", "shadow"]
 
 Outputs = tuple[TaskSet, ...]
 """A stack of tasks, once per output."""
@@ -39,6 +39,11 @@ def fitted(
         fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models
+
+
+def joining(messages: Array, joined: AnyArray | None) -> Array:
+    """Return the messages of those who joined; all of them for None."""
+    return messages if joined is None else messages[joined]
 
 
 def shadow(rows: TaskSet, direction: Array) -> TaskSet:

@@ -20,7 +20,7 @@ from tacit.numerics.local_fit import local_fit
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, fitted, shadow
+from tacit.protocols._home import Outputs, fitted, joining, shadow
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -66,11 +66,11 @@ class AveragedProtocol(Protocol[Array, Outputs]):
         home: Outputs,
         public: Array,  # noqa: ARG002
         call: Call,  # noqa: ARG002
-        joined: AnyArray | None,  # noqa: ARG002
+        joined: AnyArray | None,
     ) -> tuple[Outputs, Array]:
         """Say the own model (directions: without intercept)."""
         models = fitted(home, self.loss, intercept=self.fit_intercept)
-        return home, models[..., :-1] if self.clip is None else models
+        return home, joining(models[..., :-1] if self.clip is None else models, joined)
 
     def finish(self, home: Outputs, public: Array) -> Array:
         """Return the average as everybody's model, scaled at home where it has no scale."""

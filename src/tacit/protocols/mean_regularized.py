@@ -23,7 +23,7 @@ from tacit.losses import Loss
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, Priors, fitted
+from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -103,11 +103,12 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
         home: Outputs,
         public: Centre,
         call: Call,  # noqa: ARG002
-        joined: AnyArray | None,  # noqa: ARG002
+        joined: AnyArray | None,
     ) -> tuple[Outputs, Array]:
         """Say the model under the centre (directions: without intercept), or its distance."""
         models = self.finish(home, public)
-        return home, models[..., :-1] if self.clip is None else models - public.value
+        said = models[..., :-1] if self.clip is None else models - public.value
+        return home, joining(said, joined)
 
     def finish(self, home: Outputs, public: Centre) -> Array:
         """Return models (m, k, d + 1) under the centre, the intercept last."""

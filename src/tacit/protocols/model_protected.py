@@ -25,7 +25,7 @@ from tacit.losses import Loss
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, Priors, fitted
+from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols._shrinkage import Shape, shrink_diagonal, shrink_spectrum
 from tacit.protocols.protocol import Protocol
@@ -215,14 +215,14 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
         home: ModelProtectedHome,
         public: Moment,
         call: Call,
-        joined: AnyArray | None,  # noqa: ARG002
+        joined: AnyArray | None,
     ) -> tuple[ModelProtectedHome, Any]:
         """Say the personal model without its intercept, all outputs as one message."""
         if self.rows is not None and self._protects(call):
             return home, self.rows.gradients(home.outputs, self.loss)
         if home.messages is not None:
-            return home, home.messages
-        return home, self._models(home, public)[..., :-1]
+            return home, joining(home.messages, joined)
+        return home, joining(self._models(home, public)[..., :-1], joined)
 
     def keep(self, home: ModelProtectedHome, release: Array, call: Call) -> ModelProtectedHome:
         """Keep the noised gradients: all that later messages are made of."""

@@ -36,7 +36,7 @@ from tacit.numerics.shared_map import apply_map, symmetric_spectrum
 from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, fitted
+from tacit.protocols._home import Outputs, fitted, joining
 from tacit.protocols._shrinkage import Shape, safe_shift
 from tacit.protocols.model_protected import Moment, candidate_priors, moment_bound, moment_rounds
 from tacit.protocols.protocol import Protocol
@@ -100,12 +100,8 @@ class ProximalHome:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
-        outputs = one_vs_rest(rows, self.n_outputs)
-        centred, means = _centred(outputs, self.loss, self.fit_intercept)
-        objectives = tuple(Objective(part, self.loss) for part in centred)
-        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
-        if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
-            curvature = 2 * curvature
+    ``own_mapped`` are the same of the part q; ``drift`` is the step that the loss alone would take
+    from the task's own fit; ``heard`` counts the maps taken in.
     """
 
     outputs: Outputs
@@ -236,11 +232,11 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         home: ProximalHome,
         public: Maps,
         call: Call,  # noqa: ARG002
-        joined: AnyArray | None,  # noqa: ARG002
+        joined: AnyArray | None,
     ) -> tuple[ProximalHome, Array]:
         """Say the model after the last gradient step, without intercept and without q."""
         home = self._caught_up(home, public)
-        return home, home.proposed[..., : self._width(home)]
+        return home, joining(home.proposed[..., : self._width(home)], joined)
 
     def _caught_up(self, home: ProximalHome, public: Maps) -> ProximalHome:
         for number, shared in enumerate(public.maps[home.heard :], start=home.heard + 1):

@@ -27,7 +27,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
 from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
-from tacit.protocols._home import Outputs, shadow
+from tacit.protocols._home import Outputs, joining, shadow
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
@@ -187,19 +187,22 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
         home: SharedPriorHome,
         public: SharedPriorPublic,
         call: Call,
-        joined: AnyArray | None,  # noqa: ARG002
+        joined: AnyArray | None,
     ) -> tuple[SharedPriorHome, Array]:
         """Say the bordered model (m, k, d + k), or square roots of a ballot (m, bins)."""
         name = self._name(call)
         if name == "moment":
-            models = np.stack([fit.coef for fit in home.own], axis=1)
-            if self.clip is None:
-                return home, border(VectorNormalise(1.0)(models))
-            return home, border(VectorClip(self.clip)(models) / self.clip)
+            return home, joining(self._bordered(home), joined)
         if name == "length":
-            return home, np.sqrt(ballots(self._lengths(home, public)))
+            return home, joining(np.sqrt(ballots(self._lengths(home, public))), joined)
         votes = signed_ballots(self._intercepts(home, public)) / self.n_outputs
-        return home, np.sqrt(votes.reshape(len(votes), -1))
+        return home, joining(np.sqrt(votes.reshape(len(votes), -1)), joined)
+
+    def _bordered(self, home: SharedPriorHome) -> Array:
+        models = np.stack([fit.coef for fit in home.own], axis=1)
+        if self.clip is None:
+            return border(VectorNormalise(1.0)(models))
+        return border(VectorClip(self.clip)(models) / self.clip)
 
     def finish(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""

@@ -22,7 +22,7 @@ from tacit.losses import Loss
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Round
-from tacit.protocols._home import Outputs, Priors, fitted
+from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols._shrinkage import Shape
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
@@ -143,7 +143,7 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
         joined: AnyArray | None,
     ) -> tuple[RelationshipHome, Array]:
         """Say the model without its intercept."""
-        own = home.own if joined is None else home.own[joined]
+        own = joining(home.own, joined)
         return home, own[..., :-1].reshape(len(own), -1)
 
     def finish(self, home: RelationshipHome, public: Relationships) -> Array:
