@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tacit import models
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, ModelFileError, PrivacyLeak
+from tacit.models import read as read_folder
+from tacit.models import save as write_folder
 from tacit.privacy.statement import Statement
 from tacit.transfer.design import Design
 
@@ -90,7 +91,7 @@ class SourcePackage:
         self.verify()
         arrays = {f"model_{k}": model for k, model in enumerate(self.models)}
         manifest = {**self._manifest(), "digest": self.digest}
-        models.save(
+        write_folder(
             str(directory),
             kind=_KIND,
             manifest=manifest,
@@ -100,7 +101,7 @@ class SourcePackage:
     @classmethod
     def load(cls, directory: str | PathLike[str], *, digest: str | None = None) -> SourcePackage:
         """Read and verify a package; ``digest`` is the one the source told you, if it did."""
-        kind, manifest, arrays = models.read(str(directory))
+        kind, manifest, arrays = read_folder(str(directory))
         if kind != _KIND:
             raise ModelFileError(f"{directory}: holds a {kind!r}, not a source package")
         try:
