@@ -20,7 +20,7 @@ WIDE = 25
 def _data(classify, d, *, changed=False, dtype=np.float64):
     """Return tasks of unequal size; changed, the victim has other rows, and more of them."""
     rng = np.random.default_rng(0)
-    sizes = [*rng.integers(6, 30, 23), 1]
+    sizes = [*rng.integers(6, 30, 15), 1]
     shared = rng.normal(size=(2, d))
     parts = []
     for task, size in enumerate(sizes):
