@@ -25,7 +25,7 @@ class Leaking(tacit.MeanRegularizedRegressor):
             for one in protocol.mechanisms
         )
         protocol = dataclasses.replace(protocol, mechanisms=quieter)
-        before, self.epsilon = self.epsilon, 1e4
+        before, self.epsilon = self.epsilon, 1e9
         leaked, _, board = super()._run(protocol, tasks, **options)
         self.epsilon = before
         return leaked, statement, board
