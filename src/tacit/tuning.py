@@ -293,6 +293,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 label=posting.label,
                 sound=posting.sound,
                 seeded=posting.seeded,
+                call=posting.call,
             )
         self.best_score_, self.best_estimator_, self.best_params_ = score, model, chosen
         self.billboard_ = billboard

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -12,13 +13,13 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.engines import Batches, conduct
-from tacit.errors import InvalidInput
+from tacit.engines import Batches, Checkpoint, Unkept, conduct, fold
+from tacit.engines.conduct import history_of, late_models, rehearse
+from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
-from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
@@ -92,6 +93,8 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    _sizes: Sizes | None = None  # of a fit that held a conversation
+    _checkpoint: Unkept | Checkpoint = Unkept()
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -113,6 +116,10 @@ class PrivateEstimator(MultiTaskEstimator):
             mechanism=self.mechanism,
             n_tasks=sizes.n_tasks,
         )
+
+    def _conversation(self, sizes: Sizes) -> tuple[Protocol[Any, Any], Schedule]:
+        protocol = self._protocol(sizes)
+        return protocol, self._schedule(protocol, sizes)
 
     def plan(
         self,
@@ -138,7 +145,7 @@ class PrivateEstimator(MultiTaskEstimator):
             _check.positive_integer("n_outputs", n_outputs, remedy="it is 1, or the classes"),
             n_rows,
         )
-        schedule = self._schedule(self._protocol(sizes), sizes)
+        _, schedule = self._conversation(sizes)
         return Plan.of_schedule(
             schedule,
             method=type(self).__name__,
@@ -177,6 +184,7 @@ class PrivateEstimator(MultiTaskEstimator):
         return default_delta(n_units) if self.delta == "auto" else float(self.delta)
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        self._sizes = None
         if not self._private:
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
@@ -188,12 +196,13 @@ class PrivateEstimator(MultiTaskEstimator):
         each release is charged before it is published.
         """
         sizes = Sizes(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
-        protocol = self._protocol(sizes)
-        schedule = self._schedule(protocol, sizes)
-        entropy = entropy_from(self.random_state)
+        protocol, schedule = self._conversation(sizes)
+        entropy = self._checkpoint.entropy(self.random_state)
         parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
-        with self._reserved(schedule, sizes) as reservation:
-            billboard = Billboard(reservation)
+        ledger = open_ledger(self.ledger, *self._total(sizes))
+        with self._checkpoint.held(
+            ledger, lambda run: self._reserved(ledger, schedule, sizes, run)
+        ) as billboard:
             outcome = conduct(
                 protocol,
                 schedule,
@@ -203,6 +212,7 @@ class PrivateEstimator(MultiTaskEstimator):
                 progress=self.progress,
             )
             models = np.concatenate(list(parties.finish(outcome.public)))
+        self._sizes = self._public_sizes(schedule, sizes)
         statements = self._statements(schedule, billboard, sizes)
         public = self._read_public(outcome.public, sizes)
         extra = {**public.pop("extra", {}), **statements}
@@ -216,19 +226,26 @@ class PrivateEstimator(MultiTaskEstimator):
             **public,
         )
 
-    def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
+    @staticmethod
+    def _public_sizes(schedule: Schedule, sizes: Sizes) -> Sizes:
+        """Return what may be kept beside a model: the number of rows only where it is public."""
+        return sizes if Unit.ROW in schedule.units else replace(sizes, n_rows=None)
+
+    def _reserved(
+        self, ledger: Ledger, schedule: Schedule, sizes: Sizes, run: str | None = None
+    ) -> Reservation:
         """Set the schedule's whole budget aside, or raise before any data are touched."""
         delta, rows = self._delta(sizes.n_tasks), schedule.events(Unit.ROW)
-        total = self._total(sizes)
-        return open_ledger(self.ledger, *total).reserve(
+        return ledger.reserve(
             schedule.events(Unit.TASK),
             unit=Unit.TASK,
             adjacency=schedule.adjacency,
             data=self.data,
             delta=delta,
             rows=rows or None,
-            rows_delta=total[1] if rows else None,
+            rows_delta=self._total(sizes)[1] if rows else None,
             label=type(self).__name__,
+            run=run,
         )
 
     def _total(self, sizes: Sizes) -> tuple[float, float]:
@@ -247,3 +264,39 @@ class PrivateEstimator(MultiTaskEstimator):
             assumptions=(_PUBLIC,),
         )
         return {"privacy_": found}
+
+    def _rehearse(self, sizes: Sizes) -> Statement:
+        """Reserve and charge what a fit would, without data, and return what it would state."""
+        _, schedule = self._conversation(sizes)
+        with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:
+            billboard = Billboard(held)
+            rehearse(schedule, billboard, seeded=self.random_state is not None)
+        stated: Statement = self._statements(schedule, billboard, sizes)["privacy_"]
+        return self._stated(stated)
+
+    def _public_state(self, billboard: Billboard | None) -> tuple[Protocol[Any, Any], Any]:
+        """Return the protocol and what its releases led to, by reading them again."""
+        if self._sizes is None or billboard is None:
+            raise InvalidInput(
+                "billboard_: this model was not learned from releases (epsilon=inf), or they are "
+                "not beside it; fit with a finite epsilon, and keep billboard.npz with the model"
+            )
+        with warnings.catch_warnings():  # reading what a published mechanism released leaks no more
+            warnings.simplefilter("ignore", PrivacyWarning)
+            protocol, schedule = self._conversation(self._sizes)
+        read, kept = history_of(schedule, billboard), self.history_
+        own = self.billboard_ is None or self.billboard_.head == billboard.head
+        if not own or len(read) != len(kept) or not all(map(_same_noise, read, kept)):
+            raise InvalidInput(
+                "billboard: its releases are not those of this model; give the model's own"
+            )
+        return protocol, fold(protocol, schedule, billboard)
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
+        protocol, public = self._public_state(self.billboard_)
+        return late_models(protocol, tasks, public)
+
+
+def _same_noise(read: dict[str, Any], kept: dict[str, Any]) -> bool:
+    same = all(read[name] == kept.get(name) for name in ("name", "mechanism"))
+    return same and math.isclose(read["scale"], kept.get("scale", math.nan), rel_tol=1e-9)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ def _entropy_of(random_state: Any, data: str) -> Entropy:
 
 class RowPrivateClassifier(MultiTaskClassifier):
     """A linear classifier whose unit is one row; its release is the model itself."""
+
+    _models_released: ClassVar[bool] = True
 
     epsilon: float
     delta: float | str

@@ -14,6 +14,7 @@ from tacit.estimators._base import (
     outputs,
 )
 from tacit.numerics.local_fit import local_fit
+from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
@@ -30,6 +31,19 @@ class _SingleTask(MultiTaskEstimator):
         super()._check_parameters()
         if self.alpha != "auto":
             _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
+
+    def plan(
+        self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
+    ) -> Plan:
+        """Return what a fit would release and cost: nothing."""
+        self._check_parameters()
+        return Plan.without_releases(
+            type(self).__name__, n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows
+        )
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:
+        learned = self._learn(tasks, targets)
+        return np.concatenate([learned.coef, learned.intercept[..., None]], axis=2)
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         fits = [

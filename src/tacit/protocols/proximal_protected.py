@@ -40,6 +40,7 @@ from tacit.protocols._home import Outputs, fitted
 from tacit.protocols._shrinkage import Shape, safe_shift
 from tacit.protocols.model_protected import Moment, candidate_priors, moment_bound, moment_rounds
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["SPARSE_PENALTIES", "Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
@@ -100,12 +101,8 @@ class ProximalHome:
     """What a stack of tasks keeps; arrays (m, k, ·) with the intercept column last if there is one.
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
-        outputs = one_vs_rest(rows, self.n_outputs)
-        centred, means = _centred(outputs, self.loss, self.fit_intercept)
-        objectives = tuple(Objective(part, self.loss) for part in centred)
-        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
-        if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
-            curvature = 2 * curvature
+    ``own_mapped`` the same of the sparse part. ``drift`` is the step that the loss alone would take
+    from the own fit, ``heard`` how many maps the iterates have seen.
     """
 
     outputs: Outputs
@@ -183,6 +180,10 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         flat = shape is None or shape.flat
         shared = None if shape is None or flat else SharedMap.of_shape(shape, self.strength)
         return Maps(moment, (*public.maps, shared))
+
+    def shown(self, public: Maps) -> Shared:
+        """Show the spectrum of all releases; the printed map reads them one by one, and has none."""
+        return Shared() if public.moment.shape is None else public.moment.shape.shown()
 
     def soft_threshold(self, release: Array, noise: Mechanism) -> SharedMap:
         """Return the paper's map of one release, with the safe shift where noise has two signs."""

@@ -35,6 +35,7 @@ __all__ = [
 Words = NDArray[np.uint64]
 _WORD = 64
 _KEY_BYTES = 32
+_BLOCK_BYTES = 8192
 
 
 class Entropy(ABC):
@@ -136,9 +137,10 @@ class KeyedEntropy(Entropy):
         """Return ``count`` uniform words."""
         parts, have = [self._rest], self._rest.size
         while have < count:
-            size = 8 * max(1024, count - have)
+            # Blocks of one size, so that the words do not depend on how many are asked at once.
             header = self._key + self._block.to_bytes(8, "little")
-            parts.append(np.frombuffer(hashlib.shake_256(header).digest(size), dtype=np.uint64))
+            block = hashlib.shake_256(header).digest(_BLOCK_BYTES)
+            parts.append(np.frombuffer(block, dtype=np.uint64))
             self._block += 1
             have += parts[-1].size
         words: Words = np.concatenate(parts)
