@@ -15,6 +15,7 @@ from tacit._version import __version__
 
 if TYPE_CHECKING:
     from tacit.estimators import *  # noqa: F403
+    from tacit.methods import plan
     from tacit.tasks import TaskSet
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "TransferClassifier",
     "__version__",
     "load",
+    "plan",
 ]
 
 ESTIMATORS = tuple(
@@ -65,6 +67,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tacit.{name}")
     if name == "TaskSet":
         return importlib.import_module("tacit.tasks").TaskSet
+    if name == "plan":
+        return importlib.import_module("tacit.methods").plan
     if name in __all__:
         return getattr(importlib.import_module("tacit.estimators"), name)
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")

@@ -267,6 +267,8 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a fit would, without data, and return what it would state."""
+        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+            return self._stated(Statement.non_private(n_units=sizes.n_tasks))
         _, schedule = self._conversation(sizes)
         with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:
             billboard = Billboard(held)

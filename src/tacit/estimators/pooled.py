@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tacit import _check
@@ -68,12 +70,19 @@ class _Pooled(MultiTaskEstimator):
         return Learned(
             coef=np.repeat(coef[None], tasks.n_tasks, axis=0),
             intercept=np.repeat(intercept[None], tasks.n_tasks, axis=0),
-            statement=Statement.non_private(
-                not_protected=("every row of every task: all rows were pooled in one place",)
-            ),
+            statement=self._statement(),
             shared_coef=coef,
             shared_intercept=intercept,
         )
+
+    @staticmethod
+    def _statement() -> Statement:
+        return Statement.non_private(
+            not_protected=("every row of every task: all rows were pooled in one place",)
+        )
+
+    def _rehearse(self, sizes: Any) -> Statement:  # noqa: ARG002
+        return self._stated(self._statement())
 
 
 class PooledRegressor(MultiTaskRegressor, _Pooled):

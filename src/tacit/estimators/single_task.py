@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tacit import _check
@@ -53,17 +55,24 @@ class _SingleTask(MultiTaskEstimator):
         return Learned(
             coef=np.stack([fit.coef for fit in fits], axis=1),
             intercept=np.stack([fit.intercept for fit in fits], axis=1),
-            statement=Statement(
-                unit=Unit.TASK,
-                definition="joint differential privacy",
-                adjacency=Adjacency.REPLACE_ONE,
-                epsilon=0.0,
-                delta=0.0,
-                accountant="none",
-                curator="none",
-                n_units=tasks.n_tasks,
-            ),
+            statement=self._statement(tasks.n_tasks),
         )
+
+    @staticmethod
+    def _statement(n_tasks: int) -> Statement:
+        return Statement(
+            unit=Unit.TASK,
+            definition="joint differential privacy",
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=0.0,
+            delta=0.0,
+            accountant="none",
+            curator="none",
+            n_units=n_tasks,
+        )
+
+    def _rehearse(self, sizes: Any) -> Statement:
+        return self._stated(self._statement(sizes.n_tasks))
 
 
 class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):

@@ -13,7 +13,9 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Round, Schedule
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
-__all__ = ["Plan", "PlannedRelease"]
+__all__ = ["BYTES_PER_NUMBER", "Plan", "PlannedRelease"]
+
+BYTES_PER_NUMBER = 8
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,6 @@ class Plan:
         n_rows: int | None,
         epsilon: float,
         delta: float,
-        bytes_per_number: int = 8,
     ) -> Plan:
         """Return the plan of a schedule for a public number of tasks."""
         up = down = held = 0.0
@@ -125,10 +126,10 @@ class Plan:
                 PlannedRelease.of_round(round, mechanism, n_tasks)
                 for round, mechanism in zip(schedule.rounds, schedule.mechanisms, strict=True)
             ),
-            bytes_up=math.ceil(up) * bytes_per_number,
-            bytes_down=math.ceil(down) * bytes_per_number,
-            bytes_total=math.ceil(n_tasks * (up + down)) * bytes_per_number,
-            curator_memory=math.ceil(held) * bytes_per_number,
+            bytes_up=math.ceil(up) * BYTES_PER_NUMBER,
+            bytes_down=math.ceil(down) * BYTES_PER_NUMBER,
+            bytes_total=math.ceil(n_tasks * (up + down)) * BYTES_PER_NUMBER,
+            curator_memory=math.ceil(held) * BYTES_PER_NUMBER,
         )
 
     @classmethod
@@ -141,7 +142,6 @@ class Plan:
         n_outputs: int = 1,
         n_rows: int | None = None,
         pooled: bool = False,
-        bytes_per_number: int = 8,
     ) -> Plan:
         """Return the plan of learning alone (nothing leaves a task), or of pooling all rows."""
         sizes = {"n_tasks": n_tasks, "n_features": n_features, "n_outputs": n_outputs}
@@ -158,7 +158,7 @@ class Plan:
         )
         if not pooled or n_rows is None:
             return plan
-        width = (n_features + 1) * bytes_per_number
+        width = (n_features + 1) * BYTES_PER_NUMBER
         share, model = math.ceil(n_rows / n_tasks) * width, n_outputs * width
         return replace(
             plan,
