@@ -16,6 +16,7 @@ from tacit._version import __version__
 if TYPE_CHECKING:
     from tacit.estimators import *  # noqa: F403
     from tacit.estimators import ESTIMATORS as ESTIMATORS
+    from tacit.methods import plan
     from tacit.tasks import TaskSet
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "TransferClassifier",
     "__version__",
     "load",
+    "plan",
 ]
 
 _PACKAGES = (
@@ -65,6 +67,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tacit.{name}")
     if name == "TaskSet":
         return importlib.import_module("tacit.tasks").TaskSet
+    if name == "plan":
+        return importlib.import_module("tacit.methods").plan
     if name in __all__ or not name.startswith("_"):
         found = getattr(importlib.import_module("tacit.estimators"), name, None)
         if found is not None:

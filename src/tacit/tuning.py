@@ -29,11 +29,11 @@ from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.estimators import _input
-from tacit.estimators._private import PrivateEstimator, default_delta, open_ledger
+from tacit.estimators._private import PrivateEstimator, Sizes, default_delta, open_ledger
 from tacit.privacy._pricing import check_data
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.mechanisms import Gaussian
 from tacit.privacy.noise.entropy import Entropy, entropy_from
 from tacit.privacy.statement import Statement
@@ -43,6 +43,7 @@ from tacit.tasks import TaskSet
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
 
 _ROWS = "epsilon_rows"
+_PAYS = "score: repeat-and-select"
 
 
 def _log_decay(mean: float) -> float:
@@ -204,19 +205,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         values = self.estimator._target_values(y, len(X))
         labels = _input.labels_of_rows(tasks, len(X))
         task_set = TaskSet.from_arrays(X, tasks=labels)
-        delta = default_delta(task_set.n_tasks) if self.delta == "auto" else float(self.delta)
-        if not 0 < delta < 1:
-            raise InvalidInput(f"delta={self.delta!r}: a search needs 0 < delta < 1")
-        noise = selection_noise(self.epsilon, delta, self.mean_runs)
-        event = selection_event(noise, self.mean_runs)
-        reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
-            [event],
-            unit=Unit.TASK,
-            adjacency=Adjacency.REPLACE_ONE,
-            data=self.data,
-            delta=delta,
-            label=f"PrivateSearch of {type(self.estimator).__name__}",
-        )
+        event, delta, reservation = self._reserved(task_set.n_tasks)
         entropy = entropy_from(self.random_state)
         train, test = task_set.split(self.test_size, random_state=entropy.integer(1) % 2**32)
         names = np.empty(task_set.n_tasks, dtype=object)
@@ -236,6 +225,44 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 raise PrivacyLeak("the search drew no run; fit again")
             self._publish(best, event, reservation, delta, task_set.n_tasks)
         return self
+
+    def _reserved(self, n_tasks: int) -> tuple[Any, float, Reservation]:
+        """Set the budget of the whole search aside; return its event, its δ and the reservation."""
+        delta = default_delta(n_tasks) if self.delta == "auto" else float(self.delta)
+        if not 0 < delta < 1:
+            raise InvalidInput(f"delta={self.delta!r}: a search needs 0 < delta < 1")
+        noise = selection_noise(self.epsilon, delta, self.mean_runs)
+        event = selection_event(noise, self.mean_runs)
+        reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
+            [event],
+            unit=Unit.TASK,
+            adjacency=Adjacency.REPLACE_ONE,
+            data=self.data,
+            delta=delta,
+            label=f"PrivateSearch of {type(self.estimator).__name__}",
+        )
+        return event, delta, reservation
+
+    def _rehearse(self, sizes: Sizes) -> Statement:
+        """Reserve and charge what a search would, without data, and return what it would state."""
+        event, delta, reservation = self._reserved(sizes.n_tasks)
+        with reservation:
+            billboard, seeded = Billboard(reservation), self.random_state is not None
+            billboard.post(np.empty(0), event, label=_PAYS, seeded=seeded)
+        return self._statement(self.estimator, billboard, delta, sizes.n_tasks)
+
+    @staticmethod
+    def _statement(model: Any, billboard: Billboard, delta: float, n_tasks: int) -> Statement:
+        statement = Statement.of_run(
+            billboard,
+            unit=Unit.TASK,
+            adjacency=Adjacency.REPLACE_ONE,
+            delta=delta,
+            n_units=n_tasks,
+            assumptions=("the choice among the candidates was made by accounted selection",),
+        )
+        stated: Statement = model._stated(statement)
+        return stated
 
     @staticmethod
     def _positions(whole: TaskSet, part: TaskSet) -> AnyArray:
@@ -285,7 +312,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         score, model, chosen = best
         billboard, seeded = Billboard(reservation), self.random_state is not None
         # The first posting pays for everything; the rest of the published run comes with it.
-        billboard.post(np.array([score]), event, label="score: repeat-and-select", seeded=seeded)
+        billboard.post(np.array([score]), event, label=_PAYS, seeded=seeded)
         for posting in model.billboard_:
             billboard.post(
                 posting.value,
@@ -293,18 +320,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 label=posting.label,
                 sound=posting.sound,
                 seeded=posting.seeded,
+                call=posting.call,
             )
         self.best_score_, self.best_estimator_, self.best_params_ = score, model, chosen
         self.billboard_ = billboard
-        statement = Statement.of_run(
-            billboard,
-            unit=Unit.TASK,
-            adjacency=Adjacency.REPLACE_ONE,
-            delta=delta,
-            n_units=n_tasks,
-            assumptions=("the choice among the candidates was made by accounted selection",),
-        )
-        self.privacy_ = model._stated(statement)
+        self.privacy_ = self._statement(model, billboard, delta, n_tasks)
         model.privacy_, model.billboard_ = self.privacy_, billboard
 
     def predict(self, X: Any, *, tasks: Any = None) -> AnyArray:

@@ -56,7 +56,7 @@ def test_the_charge_is_in_the_ledger_before_the_value_is_on_the_billboard():
     board = Billboard(reservation)
     seen = []
     charge = reservation.charge
-    reservation.charge = lambda event: (seen.append(len(board)), charge(event))
+    reservation.charge = lambda event, mark: (seen.append(len(board)), charge(event, mark=mark))
     board.post(np.zeros(2), EVENT)
     assert seen == [0]
     assert ledger.lines()[0].n_charges == 1

@@ -97,7 +97,10 @@ def test_a_partys_page_may_come_from_its_own_model_folder(read, fitted, tmp_path
     page = read(mine, party="Dunmere", billboard=fitted["prior"].billboard_)
     assert "Northgate" not in page.text
     assert "Eigenvalues of the released second moment" in page.said
-    assert "The releases themselves are not kept" in read(mine, party="Dunmere").said
+    assert "Eigenvalues of the released second moment" in read(mine, party="Dunmere").said
+    (tmp_path / "mine" / "billboard.npz").unlink()
+    bare = tacit.load(tmp_path / "mine")
+    assert "The releases themselves are not kept" in read(bare, party="Dunmere").said
 
 
 def test_similarity_comes_from_releases_and_is_refused_where_there_are_none(read, fitted):

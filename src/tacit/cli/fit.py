@@ -18,7 +18,7 @@ from tacit.cli._options import (
     settings_of,
 )
 from tacit.cli._output import Json, Quiet, begin
-from tacit.cli.run.config import read_config
+from tacit.cli.run.config import read_config, read_unfinished
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _RESULT = "Result"
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV, TSV, JSON-lines or Parquet file.")
     ],
@@ -161,6 +162,15 @@ def fit(
         Path | None,
         typer.Option(help="config.toml of a run.", callback=read_config, is_eager=True),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run folder of a fit that was interrupted: go on with it.",
+            callback=read_unfinished,
+            is_eager=True,
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -170,6 +180,7 @@ def fit(
     """
     begin(quiet=quiet, as_json=json)
     asked = {**locals()}
+    _refuse_changes(context)
     from tacit.cli.run import fitting as _fit_run
     from tacit.cli.run.show import show, show_rehearsal
     from tacit.cli.table.read import read_table
@@ -204,6 +215,9 @@ def fit(
         ),
         kind_read=kind == "auto" and prepared.declared is None,
         settings=_settings(asked, prepared.kind),
+        data=data,
+        kind_asked=kind,
+        resume=resume is not None,
     )
     if dry_run:
         show_rehearsal(_fit_run.dry_run(request, prepared), request)
@@ -270,9 +284,23 @@ def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
     )
 
 
+def _refuse_changes(context: typer.Context) -> None:
+    """Refuse other settings beside --resume: the run goes on as it began."""
+    if context.params["resume"] is None:
+        return
+    free = ("resume", "quiet", "json")
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name not in free and source is not None and source.name == "COMMANDLINE":
+            raise InvalidInput(
+                f"--resume: goes on with the settings of the run; leave out {parameter.opts[-1]}"
+            )
+
+
 def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return what config.toml keeps: the options of this run, paths made absolute."""
-    left_out = ("out", "force", "dry_run", "config", "quiet", "json")
+    left_out = ("context", "out", "force", "dry_run", "config", "resume", "quiet", "json")
     kept = {name: value for name, value in asked.items() if name not in left_out}
     for name in ("data", "ledger"):
         if kept[name] is not None:

@@ -8,6 +8,7 @@ import typer
 from rich.table import Column, Table
 
 from tacit.cli._output import Json, Quiet, begin
+from tacit.privacy.plan import BYTES_PER_NUMBER as NUMBER
 
 __all__ = ["methods"]
 
@@ -20,35 +21,31 @@ def methods(
 ) -> None:
     """List the methods: what each is for, whom it protects, what a task sends and receives."""
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli.plan import sizes
+    import tacit
     from tacit.cli.run import methods as _methods
 
-    table = Table(Column("method", no_wrap=True), "for", "unit", "up", "down", "targets")
+    table = Table(Column("method", no_wrap=True), "for", "protects", "up", "down", "targets")
     listed = []
     for name, kinds in _methods.methods().items():
-        unit = {"single-task": "task (nothing leaves)", "pooled": "nobody"}.get(name, "task")
-        numbers = list(sizes(name, tasks, features).values()) or [None, None]
-        if name == "pooled":
-            numbers = [None, features]
+        planned = tacit.plan(name, tasks, features, n_rows=tasks)  # pooling: a row of each
+        up, down = planned.bytes_up // NUMBER, planned.bytes_down // NUMBER
         listed.append(
             {
                 "method": name,
                 "for": _methods.purpose(name),
-                "unit": unit,
-                "numbers_up": numbers[0],
-                "numbers_down": numbers[1],
+                "unit": planned.protected,
+                "numbers_up": up,
+                "numbers_down": down,
                 "targets": sorted(kinds),
                 "parameters": _methods.parameters_of(next(iter(kinds.values()))),
             }
         )
-        cells = ["its rows" if name == "pooled" else "?" if n is None else f"{n}" for n in numbers]
-        if name == "pooled":
-            cells[1] = str(features)
+        sent = f"{up} a row" if up and not planned.releases else f"{up}"
         uses = "both" if len(kinds) == 2 else next(iter(kinds))
-        table.add_row(name, _methods.purpose(name), unit, *cells, uses)
+        table.add_row(name, _methods.purpose(name), planned.protected, sent, f"{down}", uses)
     output.show(table)
     output.show(
-        f"up, down: numbers a task sends and receives in a round, for {features} features and "
-        f"{tasks} tasks; tacit plan has the rest."
+        f"up, down: numbers a task sends and receives in all, for {features} features and {tasks} "
+        "tasks and each method's own number of rounds; tacit plan has the rest."
     )
     output.result({"methods": listed})

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tacit.cli._options import Delta, number_or_auto
+from tacit.cli._options import Delta, number_or_auto, settings_of
 from tacit.cli._output import Json, Quiet, begin
 from tacit.cli.run.methods import DEFAULT
-from tacit.errors import InvalidInput
 
-__all__ = ["plan", "sizes"]
+__all__ = ["plan"]
 
 
 def plan(
     tasks: Annotated[int, typer.Option(help="Number of parties.")],
     features: Annotated[int, typer.Option(help="Number of features.")],
     method: Annotated[str, typer.Option(help="See: tacit methods.")] = DEFAULT,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget (default 1).")] = None,
     delta: Delta = None,
-    rounds: Annotated[int, typer.Option(help="Releases that share the budget.")] = 1,
+    mechanism: Annotated[str | None, typer.Option(help="Kind of noise.")] = None,
+    rounds: Annotated[str | None, typer.Option(help="Number of releases, or auto.")] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Rows of one party; for pooled and transfer.")
+        int | None, typer.Option(help="Rows of all parties, where rows are protected or pooled.")
     ] = None,
-    clip: Annotated[float, typer.Option(help="Radius of a message; 1 for directions.")] = 1.0,
+    clip: Annotated[str | None, typer.Option(help="Public radius of a message, or auto.")] = None,
     outputs: Annotated[int, typer.Option(help="Models per task: 1, or the classes.")] = 1,
+    unknown_task: Annotated[
+        str | None, typer.Option(help="error, or shared: a model for tasks not seen, too.")
+    ] = None,
+    set: Annotated[  # noqa: A002 - the option is --set
+        list[str] | None, typer.Option(help="name=value: any other parameter of the method.")
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -35,31 +41,18 @@ def plan(
     Example: tacit plan --tasks 139 --features 27 --method low-rank --epsilon 1 --rounds 10
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.privacy.plan import plan as make_plan
+    from tacit.cli.run.build import build
 
-    made = make_plan(
-        method,
-        tasks,
-        features,
-        rows,
-        epsilon,
-        "auto" if delta is None else number_or_auto("--delta", delta),
-        rounds,
-        clip=clip,
-        n_outputs=outputs,
-    )
+    given = {
+        "epsilon": epsilon,
+        "delta": number_or_auto("--delta", delta),
+        "mechanism": mechanism,
+        "clip": number_or_auto("--clip", clip),
+        "n_rounds": number_or_auto("--rounds", rounds, int),
+        "unknown_task": unknown_task,
+    }
+    kind = "regression" if outputs == 1 else "multiclass"
+    estimator = build(method, kind, given, settings_of(set or ()))
+    made = estimator.plan(tasks, features, n_outputs=outputs, n_rows=rows)
     output.show(made.table())
     output.result(dataclasses.asdict(made))
-
-
-def sizes(method: str, n_tasks: int, n_features: int, n_outputs: int = 1) -> dict[str, Any]:
-    """Return the numbers a task sends up and gets down in a round; empty if not known."""
-    from tacit.privacy.plan import plan as make_plan
-
-    try:
-        made = make_plan(
-            method, n_tasks, n_features, n_rows=1, n_outputs=n_outputs, bytes_per_number=1
-        )
-    except InvalidInput:
-        return {}
-    return {"numbers up a task and round": made.bytes_up, "numbers down": made.bytes_down}

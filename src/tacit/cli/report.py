@@ -62,7 +62,7 @@ def report(
     file = out or (run / "report.html" if party is None else _beside(run, party))
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(file))
-    write_page(model, file, folder=run, ledger=run / LEDGER, **shown)
+    write_page(model, file, ledger=run / LEDGER, **shown)
     output.show(f"report: {file}")
     output.result({"report": str(file), "party": party})
 
@@ -118,7 +118,7 @@ def export(
     """
     output = begin(quiet=quiet, as_json=json)
     from tacit.cli.run.folder import EVALUATION, RunFolder, load_run, table_csv, write_intake
-    from tacit.cli.run.report_page import BILLBOARD, write_page
+    from tacit.cli.run.report_page import write_page
     from tacit.cli.table.prepare import matching_task
 
     model, intake, fill, manifest = load_run(run)
@@ -141,12 +141,10 @@ def export(
         )
         folder.write("statement.json", model.privacy_.to_json() + "\n")
         folder.write("history.csv", table_csv(model.history_))
-        if (run / BILLBOARD).exists():
-            folder.write(BILLBOARD, (run / BILLBOARD).read_bytes())
         if (run / EVALUATION).exists():
             text = (run / EVALUATION).read_text(encoding="utf-8")
             folder.write(EVALUATION, _own_scores(text, str(own), manifest["method"]))
-        write_page(model, folder.stage / "report.html", folder=folder.stage, party=own)
+        write_page(model, folder.stage / "report.html", party=own)
         folder.commit()
     output.show(f"{own}'s own files: {out}")
     output.result({"party": str(own), "out": str(out)})

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
-from tacit.numerics.stacks import finite_tasks
+from tacit.numerics.stacks import finite_models
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.noise.entropy import Entropy
@@ -102,7 +102,9 @@ class Batches:
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
         source = self._entropy.child("call", call.number)
         if source.system:
-            return np.asarray(mechanism.release(messages, source).value)
+            # A source that a key repeats must not say the same to two parts of one call.
+            part = source.child("from task", int(places[0])) if len(places) else source
+            return np.asarray(mechanism.release(messages, part).value)
         # Repeatable noise is a task's own, so that it is the same wherever the task lives.
         parts = [
             mechanism.release(messages[[row]], source.child("task", int(place))).value
@@ -116,9 +118,7 @@ class Batches:
     def finish(self, public: Any) -> Iterator[Array]:
         """Yield the personal models of every batch."""
         for first, rows in self._batches():
-            models = self._protocol.finish(self._home(first, rows), public)
-            finite = finite_tasks(models).reshape(-1, *(1,) * (models.ndim - 1))
-            yield np.where(finite, models, 0.0)
+            yield finite_models(self._protocol.finish(self._home(first, rows), public))
 
 
 def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None:

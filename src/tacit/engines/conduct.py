@@ -11,14 +11,17 @@ import numpy as np
 
 from tacit._types import AnyArray, Array
 from tacit.errors import PrivacyLeak
+from tacit.numerics.stacks import finite_models
 from tacit.numerics.threads import quiet_arithmetic
-from tacit.privacy.billboard import Billboard
+from tacit.privacy.billboard import Billboard, Posting
 from tacit.privacy.mechanisms import Mechanism, Release
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.schedule import Call, Round, Schedule, in_turn
 from tacit.protocols.protocol import Protocol
+from tacit.tasks import TaskSet
 
-__all__ = ["Outcome", "Parties", "Progress", "conduct", "fold"]
+__all__ = ["Outcome", "Parties", "Progress", "conduct", "fold", "history_of", "late_models"]
+__all__ += ["rehearse"]
 
 Progress = Callable[[int, int], None]
 
@@ -62,6 +65,8 @@ def fold(protocol: Protocol[Any, Any], schedule: Schedule, billboard: Billboard)
     """Return the public state that a billboard's releases lead to; anybody can do this."""
     public = protocol.opening()
     for posting in billboard:
+        if not posting.call:  # posted beside the conversation, such as a search's score
+            continue
         call = Call.from_json(posting.call)
         _expected(schedule, call, posting.label)
         if schedule.rounds[call.round].posted:
@@ -97,6 +102,37 @@ def conduct(
         return _conducted(protocol, schedule, parties, billboard, entropy, order, progress)
 
 
+def late_models(protocol: Protocol[Any, Any], rows: TaskSet, public: Any) -> Array:
+    """Return the personal models of tasks that come after the conversation, from what is public.
+
+    Guarantee: nothing is said, released or charged; the models are for these tasks alone.
+    """
+    with quiet_arithmetic():
+        strangers = np.full(rows.n_tasks, -1)
+        return finite_models(protocol.finish(protocol.start(rows, strangers), public))
+
+
+def rehearse(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
+    """Post every release of a schedule without its value: what a run will charge and state."""
+    for call in in_turn(schedule.rounds):
+        round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
+        nothing = np.empty(0)
+        release = Release(nothing, mechanism.event, mechanism.name, mechanism.sound, seeded)
+        _post(billboard, release, round, call)
+
+
+def _post(billboard: Billboard, release: Release, round: Round, call: Call) -> Posting:
+    return billboard.post(
+        release.value if round.posted else np.empty(0),
+        release.event,
+        label=f"{round.name}: {release.mechanism}",
+        sound=release.sound,
+        seeded=release.seeded,
+        unit=round.unit,
+        call=call.to_json(),
+    )
+
+
 def _conducted(
     protocol: Protocol[Any, Any],
     schedule: Schedule,
@@ -109,32 +145,28 @@ def _conducted(
     for round in schedule.rounds:
         round.bound.check_count(parties.n_tasks)
     public, done = fold(protocol, schedule, billboard), len(billboard)
+    if not all(posting.call for posting in billboard):
+        raise PrivacyLeak("the billboard holds releases of no call; a run goes on with its own")
     calls = in_turn(schedule.rounds) if order is None else order
     total = sum(round.turns for round in schedule.rounds)
     for made, call in enumerate(calls):
         round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         if made < done:
-            _same(call, Call.from_json(billboard[made].call))
+            _same(call, mechanism, billboard[made])
             if not round.posted:  # homes say it again, to themselves, with the noise of their key
                 for _ in parties.ask(call, public, round, mechanism, None):
                     pass
             continue
         source = entropy.child("call", call.number)
         release = _released(call, public, round, mechanism, parties, source)
-        posting = billboard.post(
-            release.value if round.posted else np.empty(0),
-            release.event,
-            label=_label(round, mechanism),
-            sound=release.sound,
-            seeded=release.seeded,
-            unit=round.unit,
-            call=call.to_json(),
-        )
+        posting = _post(billboard, release, round, call)
         if round.posted:
             public = protocol.read(public, posting.value, call, mechanism)
         parties.tell(call, public)
         if progress is not None:
             progress(made + 1, total)
+    if len(billboard) > total and order is None:
+        raise PrivacyLeak(f"the billboard holds {len(billboard)} releases, this run has {total}")
     return Outcome(public, history_of(schedule, billboard))
 
 
@@ -171,23 +203,27 @@ def _expected(schedule: Schedule, call: Call, label: str) -> None:
         )
 
 
-def _same(expected: Call, found: Call) -> None:
-    if expected != found:
+def _same(expected: Call, mechanism: Mechanism, posting: Posting) -> None:
+    found = Call.from_json(posting.call)
+    if expected != found or posting.event != mechanism.event:
         raise PrivacyLeak(
-            f"the billboard's release {found.number} answers {found}, but this run would have "
-            f"asked {expected}; a billboard goes on with the protocol and order that began it"
+            f"the billboard's release {posting.number} answers {found} with {posting.event}, but "
+            f"this run would have asked {expected} with {mechanism.event}; a billboard goes on "
+            "with the protocol and order that began it"
         )
 
 
 def history_of(schedule: Schedule, billboard: Billboard) -> tuple[dict[str, Any], ...]:
     """Return public facts of each release: round, mechanism and noise scale, never messages."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for posting in billboard:
+        if not posting.call:
+            continue
         call = Call.from_json(posting.call)
         mechanism = schedule.mechanisms[call.round]
         rows.append(
             {
-                "round": posting.number + 1,
+                "round": len(rows) + 1,
                 "name": schedule.rounds[call.round].name,
                 "mechanism": mechanism.name,
                 "scale": float(mechanism.scale),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
@@ -73,6 +73,7 @@ class MultiTaskEstimator(BaseEstimator):
     unknown_task: str = "error"
     _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
+    _models_released: ClassVar[bool] = False  # whether the models themselves are the release
 
     @abstractmethod
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
@@ -88,6 +89,17 @@ class MultiTaskEstimator(BaseEstimator):
     def _target_values(self, y: Any, n_rows: int) -> AnyArray:
         """Return y as one value a row."""
         return _input.target(y, n_rows)
+
+    def _encode_known(self, y: AnyArray) -> Array:
+        """Turn y of a later party into (N, k) numbers, by what was learned already."""
+        return self._encode_target(y)
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
+        """Return the models (1, k, d + 1) of a party that comes after the fit."""
+        raise InvalidInput(
+            f"{type(self).__name__}: has nothing that a later party could learn from for free; fit "
+            "again with its rows"
+        )
 
     def _stated(self, statement: Statement) -> Statement:
         """Add to a run's statement what follows from how the target was read."""
@@ -136,6 +148,32 @@ class MultiTaskEstimator(BaseEstimator):
         self.billboard_ = learned.billboard
         for name, value in learned.extra.items():
             setattr(self, name, value)
+
+    def fit_task(self, X: Any, y: Any, *, name: Hashable) -> Self:
+        """Add the personal model of a party that comes later, from the billboard and its rows.
+
+        Parameters
+        ----------
+        X, y : the party's own rows
+        name : label of the new task
+
+        Guarantee: nothing is released and nothing charged; no other model changes by a bit. The new
+        model is computed at home from the party's rows and what everybody may read, and is for
+        that party alone: hand it over with ``save(directory, task=name)``.
+        """
+        check_is_fitted(self)
+        if name in self.task_names_:
+            raise InvalidInput(f"name={name!r}: the model has such a task; choose another name")
+        rows = _input.features(self, X, reset=False)
+        targets = self._encode_known(self._target_values(y, len(rows)))
+        single = targets.shape[1] == 1
+        task_set = TaskSet.from_arrays(rows, targets[:, 0] if single else targets.argmax(axis=1))
+        models = self._later(task_set, targets[task_set.order])
+        added = models[:, 0] if single else models
+        self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
+        self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
+        self.task_names_ = (*self.task_names_, name)
+        return self
 
     def _index_of_tasks(self, tasks: Any, n_rows: int) -> IntArray:
         """Return the model index of every row; -1 stands for the shared model."""
@@ -268,6 +306,14 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
             self.n_strangers_ = 0
         else:
             self.classes_, codes, self.n_strangers_ = _classes.declared_codes(y, declared)
+        return _classes.indicators(codes, len(self.classes_))
+
+    def _encode_known(self, y: AnyArray) -> Array:
+        declared = _classes.check_declared(self.classes)
+        if declared is None:
+            codes = _classes.known_codes(y, self.classes_)
+        else:
+            codes = _classes.declared_codes(y, declared)[1]
         return _classes.indicators(codes, len(self.classes_))
 
     def _stated(self, statement: Statement) -> Statement:

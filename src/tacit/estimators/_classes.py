@@ -26,6 +26,7 @@ __all__ = [
     "check_declared",
     "declared_codes",
     "indicators",
+    "known_codes",
     "read_off",
     "with_classes",
 ]
@@ -102,6 +103,18 @@ def read_off(y: AnyArray) -> tuple[AnyArray, IntArray]:
             "them with classes="
         )
     return classes, codes
+
+
+def known_codes(y: AnyArray, classes: AnyArray) -> IntArray:
+    """Return the class of every row; a label that is none of ``classes`` is an error."""
+    position = {label: code for code, label in enumerate(classes.tolist())}
+    strange = [label for label in y.tolist() if label not in position]
+    if strange:
+        raise InvalidInput(
+            f"y: the label {strange[0]!r} is none of the model's classes "
+            f"{', '.join(map(repr, position))}; leave such rows out"
+        )
+    return np.fromiter((position[label] for label in y.tolist()), np.int64, len(y))
 
 
 def indicators(codes: IntArray, n_classes: int) -> Array:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,13 @@ import numpy as np
 from tacit import models
 from tacit._version import __version__
 from tacit.errors import InvalidInput, ModelFileError
+from tacit.estimators._private import Sizes
+from tacit.privacy.billboard import Billboard
 from tacit.privacy.statement import Statement
 
-__all__ = ["load", "save"]
+__all__ = ["BILLBOARD", "load", "save"]
 
+BILLBOARD = "billboard.npz"
 _ARRAYS = ("coef_", "intercept_", "shared_coef_", "shared_intercept_", "classes_")
 
 
@@ -48,6 +53,7 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
         for name in ("coef_", "intercept_", *estimator._task_arrays):
             arrays[name] = arrays[name][own]
         names = (task,)
+    billboard, sizes = estimator.billboard_, getattr(estimator, "_sizes", None)
     manifest = {
         "tacit": __version__,
         "parameters": _parameters(estimator),
@@ -56,7 +62,12 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
         "task_names_": names,
         "privacy_": json.loads(estimator.privacy_.to_json()),
         "history_": estimator.history_,
+        "sizes": None if sizes is None else asdict(sizes),
+        "billboard": None if billboard is None else billboard.head,
     }
+    if billboard is not None:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        billboard.save(Path(directory) / BILLBOARD)
     models.save(directory, kind=type(estimator).__name__, manifest=manifest, arrays=arrays)
 
 
@@ -80,8 +91,18 @@ def load(directory: str | PathLike[str]) -> Any:
         estimator.history_ = tuple(manifest["history_"])
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"{directory}: the manifest lacks or misuses {error}") from error
-    estimator.billboard_ = None
+    if manifest.get("sizes") is not None:
+        estimator._sizes = Sizes(**manifest["sizes"])
+    estimator.billboard_ = _billboard(Path(directory) / BILLBOARD, manifest.get("billboard"))
     estimator.shared_coef_ = estimator.shared_intercept_ = None
     for name, value in arrays.items():
         setattr(estimator, name, value)
     return estimator
+
+
+def _billboard(path: Path, head: str | None) -> Billboard | None:
+    """Return the model's releases; None if they are not there, or another model's."""
+    if head is None or not path.exists():
+        return None
+    found = Billboard.load(path)
+    return found if found.head == head else None

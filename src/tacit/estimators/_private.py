@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -13,13 +14,14 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.engines import Batches, conduct
-from tacit.errors import InvalidInput
+from tacit.engines import Batches, Checkpoint, Unkept, conduct, fold
+from tacit.engines.conduct import history_of, late_models, rehearse
+from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
-from tacit.privacy.noise.entropy import Entropy, entropy_from
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
@@ -112,6 +114,8 @@ class PrivateEstimator(MultiTaskEstimator):
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
     _not_protected: tuple[str, ...] = ()
+    _sizes: Sizes | None = None  # of a fit that held a conversation
+    _checkpoint: Unkept | Checkpoint = Unkept()
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -133,6 +137,10 @@ class PrivateEstimator(MultiTaskEstimator):
             mechanism=self.mechanism,
             n_tasks=sizes.n_tasks,
         )
+
+    def _staged(self, sizes: Sizes) -> tuple[Protocol[Any, Any], Schedule]:
+        protocol = self._protocol(sizes)
+        return protocol, self._schedule(protocol, sizes)
 
     def plan(
         self,
@@ -158,7 +166,7 @@ class PrivateEstimator(MultiTaskEstimator):
             _check.positive_integer("n_outputs", n_outputs, remedy="it is 1, or the classes"),
             n_rows,
         )
-        schedule = self._schedule(self._protocol(sizes), sizes)
+        _, schedule = self._staged(sizes)
         return Plan.of_schedule(
             schedule,
             method=type(self).__name__,
@@ -201,6 +209,7 @@ class PrivateEstimator(MultiTaskEstimator):
         return self._delta(sizes.n_tasks)
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+        self._sizes = None
         if not self._private:
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
@@ -208,7 +217,7 @@ class PrivateEstimator(MultiTaskEstimator):
     def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
         """Hold the conversation, and read models and public facts off it."""
         sizes = Sizes.of(tasks, n_outputs)
-        entropy = entropy_from(self.random_state)
+        entropy = self._checkpoint.entropy(self.random_state)
         run = self._conversation(self._protocol(sizes), tasks, sizes, entropy)
         public = self._read_public(run.public, sizes)
         extra = {**public.pop("extra", {}), **run.statements}
@@ -239,8 +248,7 @@ class PrivateEstimator(MultiTaskEstimator):
         """
         schedule = self._schedule(protocol, sizes)
         parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
-        with nullcontext() if charged else self._reserved(schedule, sizes) as reservation:
-            billboard = Billboard(reservation)
+        with self._board(schedule, sizes, charged=charged) as billboard:
             outcome = conduct(
                 protocol,
                 schedule,
@@ -250,25 +258,43 @@ class PrivateEstimator(MultiTaskEstimator):
                 progress=self.progress,
             )
             models = np.concatenate(list(parties.finish(outcome.public)))
+        self._sizes = self._public_sizes(sizes)
         statements = self._statements(schedule, billboard, sizes)
         return Conversation(models, outcome.public, outcome.history, billboard, statements)
 
-    def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
-        """Set the whole schedule's budget aside, on every line, or raise before data are touched.
+    def _board(
+        self, schedule: Schedule, sizes: Sizes, *, charged: bool
+    ) -> AbstractContextManager[Billboard]:
+        """Return the billboard of a run, new or taken up again, with its budget behind it."""
+        if charged:
+            return nullcontext(Billboard())
+        ledger = open_ledger(self.ledger, *self._total(sizes))
+        return self._checkpoint.held(
+            ledger, lambda run: self._reserved(ledger, schedule, sizes, run)
+        )
+
+    def _public_sizes(self, sizes: Sizes) -> Sizes:
+        """Return what may be kept beside a model: the number of rows only where it is public."""
+        return sizes if self._unit is Unit.ROW else replace(sizes, n_rows=None)
+
+    def _reserved(
+        self, ledger: Ledger, schedule: Schedule, sizes: Sizes, run: str | None = None
+    ) -> Reservation:
+        """Set the schedule's whole budget aside, on every line, or raise before data are touched.
 
         Rows that a task noises on its way are charged besides the tasks.
         """
         rows = schedule.events(Unit.ROW) if self._unit is Unit.TASK else []
-        total = self._total(sizes)
-        return open_ledger(self.ledger, *total).reserve(
+        return ledger.reserve(
             schedule.events(self._unit),
             unit=self._unit,
             adjacency=schedule.adjacency,
             data=self.data,
             delta=self._run_delta(sizes),
             rows=rows or None,
-            rows_delta=total[1] if rows else None,
+            rows_delta=self._total(sizes)[1] if rows else None,
             label=type(self).__name__,
+            run=run,
         )
 
     def _total(self, sizes: Sizes) -> tuple[float, float]:
@@ -288,3 +314,41 @@ class PrivateEstimator(MultiTaskEstimator):
             not_protected=self._not_protected,
         )
         return {"privacy_": found}
+
+    def _rehearse(self, sizes: Sizes) -> Statement:
+        """Reserve and charge what a fit would, without data, and return what it would state."""
+        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+            return self._stated(Statement.non_private(n_units=sizes.n_tasks))
+        _, schedule = self._staged(sizes)
+        with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:
+            billboard = Billboard(held)
+            rehearse(schedule, billboard, seeded=self.random_state is not None)
+        stated: Statement = self._statements(schedule, billboard, sizes)["privacy_"]
+        return self._stated(stated)
+
+    def _public_state(self, billboard: Billboard | None) -> tuple[Protocol[Any, Any], Any]:
+        """Return the protocol and what its releases led to, by reading them again."""
+        if self._sizes is None or billboard is None:
+            raise InvalidInput(
+                "billboard_: this model was not learned from releases (epsilon=inf), or they are "
+                "not beside it; fit with a finite epsilon, and keep billboard.npz with the model"
+            )
+        with warnings.catch_warnings():  # reading what a published mechanism released leaks no more
+            warnings.simplefilter("ignore", PrivacyWarning)
+            protocol, schedule = self._staged(self._sizes)
+        read, kept = history_of(schedule, billboard), self.history_
+        own = self.billboard_ is None or self.billboard_.head == billboard.head
+        if not own or len(read) != len(kept) or not all(map(_same_noise, read, kept)):
+            raise InvalidInput(
+                "billboard: its releases are not those of this model; give the model's own"
+            )
+        return protocol, fold(protocol, schedule, billboard)
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
+        protocol, public = self._public_state(self.billboard_)
+        return late_models(protocol, tasks, public)
+
+
+def _same_noise(read: dict[str, Any], kept: dict[str, Any]) -> bool:
+    same = all(read[name] == kept.get(name) for name in ("name", "mechanism"))
+    return same and math.isclose(read["scale"], kept.get("scale", math.nan), rel_tol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class RowPrivateClassifier(MultiTaskClassifier, PrivateEstimator):
     _unit = Unit.ROW
     _assumptions = _ASSUMPTIONS
     _not_protected = _NOT_PROTECTED
+    _models_released: ClassVar[bool] = True
 
     epsilon: float
     delta: float | str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tacit import _check
@@ -14,6 +16,7 @@ from tacit.estimators._base import (
     outputs,
 )
 from tacit.numerics.local_fit import local_fit
+from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.tasks import TaskSet
 
@@ -37,6 +40,25 @@ class _Pooled(MultiTaskEstimator):
         if self.alpha != "auto":
             _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
+    def plan(
+        self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
+    ) -> Plan:
+        """Return what a fit would cost; ``n_rows``, the rows of all tasks, are what is sent."""
+        self._check_parameters()
+        return Plan.without_releases(
+            type(self).__name__,
+            n_tasks,
+            n_features,
+            n_outputs=n_outputs,
+            n_rows=_check.positive_integer(
+                "n_rows", n_rows, remedy="pooling sends every row: give the number of all of them"
+            ),
+            pooled=True,
+        )
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
+        return np.column_stack([self.shared_coef_, self.shared_intercept_])[None]
+
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])
         fits = [
@@ -48,12 +70,19 @@ class _Pooled(MultiTaskEstimator):
         return Learned(
             coef=np.repeat(coef[None], tasks.n_tasks, axis=0),
             intercept=np.repeat(intercept[None], tasks.n_tasks, axis=0),
-            statement=Statement.non_private(
-                not_protected=("every row of every task: all rows were pooled in one place",)
-            ),
+            statement=self._statement(),
             shared_coef=coef,
             shared_intercept=intercept,
         )
+
+    @staticmethod
+    def _statement() -> Statement:
+        return Statement.non_private(
+            not_protected=("every row of every task: all rows were pooled in one place",)
+        )
+
+    def _rehearse(self, sizes: Any) -> Statement:  # noqa: ARG002
+        return self._stated(self._statement())
 
 
 class PooledRegressor(MultiTaskRegressor, _Pooled):

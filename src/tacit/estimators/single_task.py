@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tacit import _check
@@ -14,6 +16,7 @@ from tacit.estimators._base import (
     outputs,
 )
 from tacit.numerics.local_fit import local_fit
+from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
@@ -31,6 +34,19 @@ class _SingleTask(MultiTaskEstimator):
         if self.alpha != "auto":
             _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
+    def plan(
+        self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
+    ) -> Plan:
+        """Return what a fit would release and cost: nothing."""
+        self._check_parameters()
+        return Plan.without_releases(
+            type(self).__name__, n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows
+        )
+
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:
+        learned = self._learn(tasks, targets)
+        return np.concatenate([learned.coef, learned.intercept[..., None]], axis=2)
+
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         fits = [
             local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
@@ -39,17 +55,24 @@ class _SingleTask(MultiTaskEstimator):
         return Learned(
             coef=np.stack([fit.coef for fit in fits], axis=1),
             intercept=np.stack([fit.intercept for fit in fits], axis=1),
-            statement=Statement(
-                unit=Unit.TASK,
-                definition="joint differential privacy",
-                adjacency=Adjacency.REPLACE_ONE,
-                epsilon=0.0,
-                delta=0.0,
-                accountant="none",
-                curator="none",
-                n_units=tasks.n_tasks,
-            ),
+            statement=self._statement(tasks.n_tasks),
         )
+
+    @staticmethod
+    def _statement(n_tasks: int) -> Statement:
+        return Statement(
+            unit=Unit.TASK,
+            definition="joint differential privacy",
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=0.0,
+            delta=0.0,
+            accountant="none",
+            curator="none",
+            n_units=n_tasks,
+        )
+
+    def _rehearse(self, sizes: Any) -> Statement:
+        return self._stated(self._statement(sizes.n_tasks))
 
 
 class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):

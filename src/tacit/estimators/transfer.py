@@ -17,7 +17,7 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
-from tacit.estimators._private import Sizes
+from tacit.estimators._private import Sizes, open_ledger
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.noise.entropy import entropy_from
@@ -250,7 +250,8 @@ class TransferEstimator(RowPrivateClassifier):
         sizes = [Sizes.of(part, n_outputs) for part in (targets, *sources)]
         dearest = max(sizes, key=self._run_delta)
         schedule = self._schedule(self._protocol(dearest), dearest)
-        with self._reserved(schedule, dearest) as reservation:
+        ledger = open_ledger(self.ledger, *self._total(dearest))
+        with self._reserved(ledger, schedule, dearest) as reservation:
             for event in schedule.events(Unit.ROW):
                 reservation.charge(event)
         return tuple(

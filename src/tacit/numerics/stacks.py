@@ -14,13 +14,28 @@ import numpy as np
 
 from tacit._types import AnyArray, Array
 
-__all__ = ["eigh", "eigvalsh", "finite_tasks", "inv", "settled", "solve", "weighted"]
+__all__ = [
+    "eigh",
+    "eigvalsh",
+    "finite_models",
+    "finite_tasks",
+    "inv",
+    "settled",
+    "solve",
+    "weighted",
+]
 
 
 def finite_tasks(stack: Array) -> AnyArray:
     """Return which tasks (axis 0) have finite numbers throughout."""
     finite: AnyArray = np.isfinite(stack).reshape(len(stack), -1)
     return np.logical_and.reduce(finite, axis=1)
+
+
+def finite_models(models: Array) -> Array:
+    """Return models with zeros for every task that has a number that is not finite."""
+    finite = finite_tasks(models).reshape(-1, *(1,) * (models.ndim - 1))
+    return np.where(finite, models, 0.0)
 
 
 def _by_matrix(

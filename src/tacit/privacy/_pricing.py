@@ -16,7 +16,10 @@ __all__ = ["Part", "Request", "check_data", "cost_for_rows", "priced"]
 
 @dataclass(frozen=True)
 class Request:
-    """A run as it asks for budget; ``rows`` is its row noise, if it has some."""
+    """A run as it asks for budget; ``rows`` is its row noise, if it has some.
+
+    ``run`` is the identity that it chose itself, None to be given one.
+    """
 
     parts: Leaves
     rows: Leaves | None
@@ -25,6 +28,7 @@ class Request:
     data: str
     delta: float | None
     rows_delta: float | None
+    run: str | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class Reservation:
         What the run costs alone, under its own unit.
     left : mapping of units to mappings of events (as JSON) to counts
         What was reserved and not charged yet.
+    marks : set of str
+        What was charged, by the hash of what it was charged for.
     """
 
     runs: Runs = field(repr=False)
@@ -48,10 +50,14 @@ class Reservation:
     left: Mapping[Unit, dict[str, int]]
     holder: str = field(repr=False)
     lines: Mapping[Unit, int] = field(repr=False)
+    marks: set[str] = field(default_factory=set, repr=False)
     closed: bool = False
 
-    def charge(self, event: Event) -> None:
+    def charge(self, event: Event, *, mark: str | None = None) -> None:
         """Record, durably, that ``event`` is about to be published.
+
+        ``mark`` is a hash of what is published, kept with the charge, so that a release that was
+        charged before a crash can be told from one that was not.
 
         Raises
         ------
@@ -65,13 +71,13 @@ class Reservation:
             raise LedgerError(
                 f"reservation {self.number}: its row noise is not charged; call charge_rows first"
             )
-        self._charge(self.unit, {event_to_json(part): n for part, n in leaves(event)})
+        self._charge(self.unit, {event_to_json(part): n for part, n in leaves(event)}, mark)
 
-    def charge_rows(self) -> None:
+    def charge_rows(self, *, mark: str | None = None) -> None:
         """Record, durably, that messages with the reserved row noise are about to be made."""
-        self._charge(Unit.ROW, {text: n for text, n in self.left[Unit.ROW].items() if n})
+        self._charge(Unit.ROW, {text: n for text, n in self.left[Unit.ROW].items() if n}, mark)
 
-    def _charge(self, unit: Unit, asked: dict[str, int]) -> None:
+    def _charge(self, unit: Unit, asked: dict[str, int], mark: str | None) -> None:
         left = self.left[unit]
         for text, count in asked.items():
             if count > left.get(text, 0):
@@ -81,7 +87,9 @@ class Reservation:
                     asked=float(count),
                     left=float(left.get(text, 0)),
                 )
-        self.runs.charge(self, self.lines[unit], asked)
+        self.runs.charge(self, self.lines[unit], asked, mark)
+        if mark is not None:
+            self.marks.add(mark)
         for text, count in asked.items():
             left[text] -= count
 

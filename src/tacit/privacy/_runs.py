@@ -48,7 +48,9 @@ class Runs:
         self, asked: Request, parts: list[Part], book: Book, rule: str, label: str
     ) -> Reservation:
         """Append a priced request, inside a `writing` block, and return its reservation."""
-        run, holder = secrets.token_hex(16), secrets.token_hex(16)
+        run, holder = asked.run or secrets.token_hex(16), secrets.token_hex(16)
+        if self._reserved(run):
+            raise LedgerError(f"{self.chain.path}: run {run!r} is in this file; resume it")
         number, lines = 0, {}
         for part in parts:
             lines[part.unit] = self._line(book, asked.data, part, rule)
@@ -90,25 +92,31 @@ class Runs:
     def _cost(self, rule: str, spend: Spend) -> Cost:
         return total_cost(rule, [spend], self.budget.epsilon, self.budget.delta)
 
-    def take_over(self, run: str) -> Reservation:
+    def _reserved(self, run: str) -> list[Entry]:
+        reserved = self.chain.entries("kind = 'reserve'")
+        return [entry for entry in reserved if entry.body.get("run") == run]
+
+    def known(self, run: str) -> bool:
+        """Whether the file holds ``run``, open or settled."""
+        return bool(self._reserved(run))
+
+    def take_over(self, run: str, *, settled: bool = False) -> Reservation:
         """Make the caller the holder of an open run; see `Ledger.resume`."""
         with self.chain.writing():
-            reserved = self.chain.entries("kind = 'reserve'")
-            found = [entry for entry in reserved if entry.body.get("run") == run]
+            found = self._reserved(run)
             if not found:
                 raise LedgerError(
                     f"{self.chain.path}: no run {run!r}; give Reservation.run of one in this file"
                 )
             main, holder = found[0], secrets.token_hex(16)
-            self._refuse_closed(main.number)
+            closed = self._closed(main.number)
+            if closed and not settled:
+                self._refuse_closed(main.number)
             units = {Unit(self._entry(entry.line).body["unit"]): entry for entry in found}
             left = {unit: self._uncharged(main.number, entry) for unit, entry in units.items()}
-            self.chain.append(
-                "hold",
-                {"holder": holder, "time": _now()},
-                line=main.line,
-                reservation=main.number,
-            )
+            if not closed:
+                body = {"holder": holder, "time": _now()}
+                self.chain.append("hold", body, line=main.line, reservation=main.number)
             line = self._entry(main.line).body
         return Reservation(
             runs=self,
@@ -121,14 +129,23 @@ class Runs:
             left=left,
             holder=holder,
             lines={unit: entry.line for unit, entry in units.items()},
+            marks=self._marks(main.number),
+            closed=closed,
         )
+
+    def _marks(self, reservation: int) -> set[str]:
+        charges = self.chain.entries("reservation = ? AND kind = 'charge'", (reservation,))
+        return {entry.body["mark"] for entry in charges if "mark" in entry.body}
 
     def _uncharged(self, reservation: int, entry: Entry) -> dict[str, int]:
         charged = self._charged(reservation, entry.line)
         return {text: count - charged.get(text, 0) for text, count in entry.body["events"].items()}
 
+    def _closed(self, reservation: int) -> bool:
+        return bool(self.chain.entries("reservation = ? AND kind = 'close'", (reservation,)))
+
     def _refuse_closed(self, reservation: int) -> None:
-        if self.chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
+        if self._closed(reservation):
             raise LedgerError(
                 f"{self.chain.path}: reservation {reservation} is closed; reserve again"
             )
@@ -138,7 +155,9 @@ class Runs:
         where = "number = ? OR (reservation = ? AND kind = 'hold')"
         return str(self.chain.entries(where, (reservation, reservation))[-1].body["holder"])
 
-    def charge(self, reservation: Reservation, line: int, events: dict[str, int]) -> None:
+    def charge(
+        self, reservation: Reservation, line: int, events: dict[str, int], mark: str | None
+    ) -> None:
         """Append a charge, or raise `LedgerError` if the run is closed or in other hands."""
         number = reservation.number
         with self.chain.writing():
@@ -148,7 +167,8 @@ class Runs:
                     f"{self.chain.path}: reservation {number} was taken over by another process; "
                     "publish nothing more here"
                 )
-            self.chain.append("charge", {"events": events}, line=line, reservation=number)
+            body: dict[str, Any] = {"events": events} | ({} if mark is None else {"mark": mark})
+            self.chain.append("charge", body, line=line, reservation=number)
 
     def _charged(self, reservation: int, line: int) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -176,7 +196,7 @@ class Runs:
 
     def _settle(self, reservation: int) -> None:
         """Append the final spends of a reservation: what was charged, where that is sound."""
-        if self.chain.entries("reservation = ? AND kind = 'close'", (reservation,)):
+        if self._closed(reservation):
             return
         where = "kind = 'reserve' AND (number = ? OR reservation = ?)"
         for entry in self.chain.entries(where, (reservation, reservation)):

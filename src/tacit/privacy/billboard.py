@@ -6,16 +6,16 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacit._files import write_whole
 from tacit._types import AnyArray
 from tacit.errors import InvalidInput, LedgerError, ModelFileError, PrivacyLeak
 from tacit.privacy._chain import canonical, linked_hash
@@ -71,13 +71,47 @@ def _hash(before: str, facts: dict[str, Any], value: AnyArray) -> str:
     return linked_hash(before, canonical(facts), value.dtype.str, str(value.shape), digest)
 
 
-def _charge(reservation: Reservation, event: Event, unit: Unit) -> None:
-    if unit is reservation.unit:
-        reservation.charge(event)
-    elif unit is Unit.ROW:
-        reservation.charge_rows()
+def _charge(reservation: Reservation, posting: Posting) -> None:
+    if posting.unit is reservation.unit:
+        reservation.charge(posting.event, mark=posting.hash)
+    elif posting.unit is Unit.ROW:
+        reservation.charge_rows(mark=posting.hash)
     else:
-        raise LedgerError(f"a release for the unit {unit}: the run reserved {reservation.unit}")
+        raise LedgerError(
+            f"a release for the unit {posting.unit}: the run reserved {reservation.unit}"
+        )
+
+
+def _write(path: Path, postings: Iterable[Posting]) -> None:
+    postings = list(postings)
+    facts = [{**_facts(posting), "hash": posting.hash} for posting in postings]
+    head = postings[-1].hash if postings else _GENESIS
+    text = canonical({"format": FORMAT, "head": head, "postings": facts})
+    arrays: dict[str, Any] = {f"value_{posting.number}": posting.value for posting in postings}
+    buffer = io.BytesIO()
+    np.savez(buffer, manifest=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+    write_whole(path, buffer.getvalue())
+
+
+def _read(path: Path) -> tuple[str, list[Posting]]:
+    """Return the head and the postings of one file, not yet verified."""
+    found = []
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            manifest = json.loads(arrays["manifest"].tobytes().decode())
+            if manifest["format"] != FORMAT:
+                raise ModelFileError(f"{path}: not a {FORMAT}; use tacit's version")
+            for facts in manifest["postings"]:
+                stored = facts.pop("hash")
+                event = event_from_json(canonical(facts.pop("event")))
+                value = _frozen(arrays[f"value_{facts['number']}"])
+                unit = Unit(facts.pop("unit"))
+                found.append(Posting(value=value, event=event, hash=stored, unit=unit, **facts))
+            return str(manifest["head"]), found
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelFileError(
+            f"{path}: not a billboard, or damaged ({error}); restore it from a copy"
+        ) from error
 
 
 class Billboard:
@@ -92,10 +126,20 @@ class Billboard:
     ----------
     reservation : Reservation, optional
         Where releases are charged. None records the events without a limit.
+    folder : path, optional
+        Where every posting is written, durably, after its charge and before anybody reads it;
+        `load` of the folder goes on where a killed process stopped. What the process had charged
+        and not written is not charged again for the same bytes, and refused for others.
     """
 
-    def __init__(self, reservation: Reservation | None = None) -> None:
+    def __init__(
+        self,
+        reservation: Reservation | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.reservation = reservation
+        self._folder = None if folder is None else Path(folder)
+        self._owed: frozenset[str] = frozenset()
         self._postings: list[Posting] = []
         self._lock = threading.Lock()
         self._copy = False
@@ -105,7 +149,8 @@ class Billboard:
 
     def __setstate__(self, postings: list[Posting]) -> None:
         # A copy has no ledger to charge, so it can be read and verified but not posted to.
-        self.reservation = None
+        self.reservation = self._folder = None
+        self._owed = frozenset()
         self._postings = list(postings)
         self._lock = threading.Lock()
         self._copy = True
@@ -127,8 +172,6 @@ class Billboard:
         frozen = _frozen(value)
         event_to_json(event)
         with self._lock:
-            if self.reservation is not None:
-                _charge(self.reservation, event, Unit(unit))
             draft = Posting(
                 number=len(self),
                 value=frozen,
@@ -141,6 +184,16 @@ class Billboard:
                 hash="",
             )
             posting = replace(draft, hash=_hash(self.head, _facts(draft), frozen))
+            if not self._owed and self.reservation is not None:
+                _charge(self.reservation, posting)
+            elif self._owed and posting.hash not in self._owed:
+                raise PrivacyLeak(
+                    f"release {posting.number} was charged before the run was interrupted, for "
+                    "other bytes; go on with the same data, settings and version, or start anew"
+                )
+            if self._folder is not None:
+                _write(self._folder / f"{posting.number:08d}.npz", [posting])
+            self._owed = self._owed - {posting.hash}
             self._postings.append(posting)
         return posting
 
@@ -201,29 +254,17 @@ class Billboard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all postings to one file, atomically: arrays and JSON, no code."""
-        target = Path(path)
-        facts = [{**_facts(posting), "hash": posting.hash} for posting in self._postings]
-        text = canonical({"format": FORMAT, "head": self.head, "postings": facts})
-        arrays: dict[str, Any] = {
-            f"value_{posting.number}": posting.value for posting in self._postings
-        }
-        buffer = io.BytesIO()
-        np.savez(buffer, manifest=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
-        aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
-            with aside.open("wb") as file:
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
+        _write(Path(path), self._postings)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], reservation: Reservation | None = None
     ) -> Billboard:
         """Read a billboard and verify it; with a ``reservation`` the run can go on posting.
+
+        ``path`` is a file that `save` wrote, or the ``folder`` of a run that was interrupted: there
+        the run goes on, and a release that was charged and not yet written must come out as the
+        very bytes it was charged for.
 
         Raises
         ------
@@ -232,22 +273,16 @@ class Billboard:
         PrivacyLeak
             If a posting was edited.
         """
-        billboard = cls(reservation)
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                manifest = json.loads(arrays["manifest"].tobytes().decode())
-                if manifest["format"] != FORMAT:
-                    raise ModelFileError(f"{os.fspath(path)}: not a {FORMAT}; use tacit's version")
-                for facts in manifest["postings"]:
-                    stored = facts.pop("hash")
-                    event = event_from_json(canonical(facts.pop("event")))
-                    value = _frozen(arrays[f"value_{facts['number']}"])
-                    unit = Unit(facts.pop("unit"))
-                    posting = Posting(value=value, event=event, hash=stored, unit=unit, **facts)
-                    billboard._postings.append(posting)
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise ModelFileError(
-                f"{os.fspath(path)}: not a billboard, or damaged ({error}); restore it from a copy"
-            ) from error
-        billboard.verify(manifest["head"])
+        place, whole = Path(path), None
+        if place.is_dir():
+            billboard = cls(reservation, place)
+            for part in sorted(place.glob("*.npz")):
+                billboard._postings += _read(part)[1]
+        else:
+            billboard = cls(reservation)
+            whole, billboard._postings = _read(place)
+        billboard.verify(whole)
+        if reservation is not None and place.is_dir():
+            kept = {posting.hash for posting in billboard}
+            billboard._owed = frozenset(reservation.marks - kept)
         return billboard

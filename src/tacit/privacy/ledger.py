@@ -26,6 +26,8 @@ from tacit.privacy.unit import Adjacency, Unit
 
 __all__ = ["Ledger", "Line", "Reservation"]
 
+_RUN_LENGTH = 32
+
 
 @dataclass(frozen=True)
 class Line:
@@ -217,6 +219,7 @@ class Ledger:
         rows: Event | Iterable[Event] | None = None,
         rows_delta: float | None = None,
         label: str = "",
+        run: str | None = None,
     ) -> Reservation:
         """Set budget aside for all releases of a run, on every line, or raise `BudgetExceeded`.
 
@@ -233,6 +236,9 @@ class Ledger:
             With the task as unit: row noise that is drawn once, before any message is made.
             Everything released is then computed from these messages, so rows are charged this
             in place of ``events``. Charge it with `Reservation.charge_rows` first.
+        run : str, optional
+            The run's identity, a secret of whoever runs it (32 random hex digits), so that it is
+            known, for `resume`, before anything is set aside.
         """
         unit, adjacency = Unit(unit), Adjacency(adjacency)
         if rows is not None and unit is not Unit.TASK:
@@ -245,7 +251,10 @@ class Ledger:
             data=check_data(data),
             delta=None if delta is None else check_delta(delta),
             rows_delta=None if rows_delta is None else check_delta(rows_delta),
+            run=run,
         )
+        if run is not None and len(run) < _RUN_LENGTH:
+            raise InvalidInput(f"run: {len(run)} characters; give 32 random hex digits")
         check_sampling(asked.parts + (asked.rows or ()), adjacency, "participants")
         # Priced once outside: a slow accountant fills its cache before the file is held.
         self._priced(asked, self._book())
@@ -261,16 +270,21 @@ class Ledger:
         rule = book.rule or first
         return rule, priced(asked, book, self._budget, rule, self.path)
 
-    def resume(self, run: str) -> Reservation:
+    def resume(self, run: str, *, settled: bool = False) -> Reservation:
         """Take over the open reservation of ``run``, with what is left of it, in a new process.
 
         Guarantee: nothing is reserved or given back. What was charged stays charged, whether it
         was published or not, and from here on only the reservation returned can charge: the
-        process that held the run before, if it still lives, is refused.
+        process that held the run before, if it still lives, is refused. With ``settled`` a run
+        that was closed is returned as well, for its record: nothing can be charged to it.
 
         Raises `LedgerError` if there is no such run, or if it was settled.
         """
-        return self._runs.take_over(run)
+        return self._runs.take_over(run, settled=settled)
+
+    def knows(self, run: str) -> bool:
+        """Whether budget was ever set aside for ``run``."""
+        return self._runs.known(run)
 
     # -- care ------------------------------------------------------------------------------------
 

@@ -6,13 +6,16 @@ All of it is read off a `Schedule`; no method is known here by name.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tacit import _check
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Round, Schedule
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
-__all__ = ["Plan", "PlannedRelease"]
+__all__ = ["BYTES_PER_NUMBER", "Plan", "PlannedRelease"]
+
+BYTES_PER_NUMBER = 8
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,6 @@ class Plan:
         n_rows: int | None,
         epsilon: float,
         delta: float,
-        bytes_per_number: int = 8,
     ) -> Plan:
         """Return the plan of a schedule for a public number of tasks."""
         up = down = held = 0.0
@@ -128,11 +130,54 @@ class Plan:
                 PlannedRelease.of_round(round, mechanism, n_tasks, n_rows)
                 for round, mechanism in zip(schedule.rounds, schedule.mechanisms, strict=True)
             ),
-            bytes_up=math.ceil(up) * bytes_per_number,
-            bytes_down=math.ceil(down) * bytes_per_number,
-            bytes_total=math.ceil(n_tasks * (up + down)) * bytes_per_number,
-            curator_memory=math.ceil(held) * bytes_per_number,
+            bytes_up=math.ceil(up) * BYTES_PER_NUMBER,
+            bytes_down=math.ceil(down) * BYTES_PER_NUMBER,
+            bytes_total=math.ceil(n_tasks * (up + down)) * BYTES_PER_NUMBER,
+            curator_memory=math.ceil(held) * BYTES_PER_NUMBER,
         )
+
+    @classmethod
+    def without_releases(
+        cls,
+        method: str,
+        n_tasks: int,
+        n_features: int,
+        *,
+        n_outputs: int = 1,
+        n_rows: int | None = None,
+        pooled: bool = False,
+    ) -> Plan:
+        """Return the plan of learning alone (nothing leaves a task), or of pooling all rows."""
+        sizes = {"n_tasks": n_tasks, "n_features": n_features, "n_outputs": n_outputs}
+        for name, value in sizes.items():
+            _check.positive_integer(name, value, remedy="it is a public size")
+        plan = cls.of_schedule(
+            Schedule((), ()),
+            method=method,
+            n_tasks=n_tasks,
+            n_features=n_features,
+            n_rows=n_rows,
+            epsilon=math.inf if pooled else 0.0,
+            delta=0.0,
+        )
+        if not pooled or n_rows is None:
+            return plan
+        width = (n_features + 1) * BYTES_PER_NUMBER
+        share, model = math.ceil(n_rows / n_tasks) * width, n_outputs * width
+        return replace(
+            plan,
+            bytes_up=share,
+            bytes_down=model,
+            bytes_total=n_rows * width + n_tasks * model,
+            curator_memory=n_rows * width,
+        )
+
+    @property
+    def protected(self) -> str:
+        """Who is protected, in a few words."""
+        if math.isinf(self.epsilon):
+            return "nobody: not private"
+        return f"{self.unit}" if self.releases else f"{self.unit}: nothing leaves it"
 
     @property
     def noise_to_signal(self) -> float:
@@ -141,14 +186,11 @@ class Plan:
 
     def table(self) -> str:
         """Return the plan as lines of text."""
-        protected = f"{self.unit}" if math.isfinite(self.epsilon) else "nobody: not private"
-        if not self.releases:
-            protected = "task: nothing leaves it"
         rows = [
             ("method", self.method),
             ("tasks × features", f"{self.n_tasks:,} × {self.n_features:,}"),
             ("budget", f"ε = {self.epsilon:.4g}, δ = {self.delta:.2g} ({self.adjacency})"),
-            ("protected unit", protected),
+            ("protected unit", self.protected),
             ("curator", self.trust),
         ]
         for release in self.releases:

@@ -28,6 +28,7 @@ import numpy as np
 from tacit._types import Array
 from tacit.numerics.shared_map import symmetric_spectrum
 from tacit.privacy.mechanisms.laws import Coordinates, NoiseSpectrum
+from tacit.protocols.shown import Shared, Spectrum
 
 __all__ = [
     "Shape",
@@ -45,16 +46,33 @@ class Shape:
     """What the tasks' models have in common, up to scale: excess along directions, and a floor.
 
     ``vectors`` (d, d) has the directions in its columns, None for the coordinate axes.
+    ``observed`` is what was released along them, noise included, ``edge`` what the noise reaches.
     """
 
     excess: Array
     floor: float
     vectors: Array | None = None
+    observed: Array | None = None
+    edge: float = 0.0
 
     @property
     def flat(self) -> bool:
         """Whether nothing stands out, so that the shape carries no information."""
         return not bool((self.excess > 0).any())
+
+    def shown(self) -> Shared:
+        """Return the observed spectrum, or the observed use of features, beside the noise."""
+        if self.observed is None:
+            return Shared()
+        if self.vectors is None:
+            level = float(self.observed.mean()) + self.edge
+            return Shared(
+                feature_norms=self.observed, feature_threshold=level if self.edge else None
+            )
+        band = (self.floor - self.edge, self.floor + self.edge) if self.edge else None
+        count = int((self.excess > 0).sum()) if self.edge else 0
+        order = np.argsort(-self.observed, kind="stable")
+        return Shared(spectrum=Spectrum(self.observed[order], self.vectors[:, order], band, count))
 
     def leading(self, count: int) -> Shape:
         """Return the shape with the ``count`` largest excesses; the others return to the floor."""
@@ -119,7 +137,8 @@ def shrink_spectrum(
         return excess
 
     floor = _settle(values, trace, excess_above)
-    return Shape(_within(excess_above(floor), trace), floor, vectors)
+    excess = _within(excess_above(floor), trace)
+    return Shape(excess, floor, vectors, observed=values, edge=noise.edge)
 
 
 def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape:
@@ -132,7 +151,8 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
     Guarantee: post-processing of ``values`` with public constants.
     """
     if noise.explains(values):
-        return Shape(np.zeros(values.size), trace / values.size)
+        nothing = np.zeros(values.size)
+        return Shape(nothing, trace / values.size, observed=values, edge=noise.largest(len(values)))
     sizes = trace * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, 160)])
     weights = np.concatenate([[1 - _RELEVANT], _RELEVANT * np.diff(sizes) / sizes[-1]])
 
@@ -146,7 +166,7 @@ def shrink_diagonal(values: Array, noise: Coordinates, *, trace: float) -> Shape
     excess = excess_above(floor)
     # What doubt gives to every feature alike is part of the estimate, not of the floor, which is
     # mostly estimation error and may be cut: cutting doubt would turn noise into contrast.
-    return Shape(excess, floor)
+    return Shape(excess, floor, observed=values, edge=noise.largest(len(values)))
 
 
 def safe_shift(values: Array, fall: float) -> Array:

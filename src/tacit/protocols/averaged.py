@@ -22,6 +22,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._home import Outputs, fitted, joining, shadow
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["AveragedProtocol"]
@@ -56,6 +57,10 @@ class AveragedProtocol(Protocol[Array, Outputs]):
     def read(self, public: Array, release: AnyArray, call: Call, noise: Mechanism) -> Array:  # noqa: ARG002
         """Return the average."""
         return np.asarray(release) / self.n_tasks
+
+    def shown(self, public: Array) -> Shared:
+        """Show the average, without its intercept."""
+        return Shared(mean_model=public[:, : self.n_features])
 
     def start(self, rows: TaskSet, positions: IntArray) -> Outputs:  # noqa: ARG002
         """Keep the rows, once per output."""

@@ -25,6 +25,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["Centre", "MeanRegularizedProtocol"]
@@ -93,6 +94,10 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
         else:
             centre, heard = public.value + mean, public.noise + heard
         return Centre(centre, heard, bool(np.sum(centre**2) > heard))
+
+    def shown(self, public: Centre) -> Shared:
+        """Show the centre, without its intercept."""
+        return Shared(mean_model=public.value[:, :-1])
 
     def start(self, rows: TaskSet, positions: IntArray) -> Outputs:  # noqa: ARG002
         """Keep the rows, once per output."""

@@ -29,6 +29,7 @@ from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols._shrinkage import Shape, shrink_diagonal, shrink_spectrum
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = [
@@ -189,6 +190,10 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
         """Read the shape off all releases so far."""
         trace = float(self.n_tasks) if self.clip is None else None
         return public.plus(release, noise, n_tasks=self.n_tasks, trace=trace)
+
+    def shown(self, public: Moment) -> Shared:
+        """Show the spectrum of the moment, or the use of features."""
+        return Shared() if public.shape is None else public.shape.shown()
 
     def start(self, rows: TaskSet, positions: IntArray) -> ModelProtectedHome:  # noqa: ARG002
         """Fit every task on its own."""

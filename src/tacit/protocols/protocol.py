@@ -9,6 +9,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet
 
 __all__ = ["Home", "Protocol", "Public"]
@@ -63,6 +64,10 @@ class Protocol(ABC, Generic[Public, Home]):
     @abstractmethod
     def finish(self, home: Home, public: Public) -> Array:
         """Return the personal models, task on axis 0."""
+
+    def shown(self, public: Public) -> Shared:  # noqa: ARG002
+        """Return what the public state tells a reader, for a report."""
+        return Shared()
 
     def keep(self, home: Home, release: Array, call: Call) -> Home:  # noqa: ARG002
         """Let tasks keep what they noised themselves, where only the curator sees it."""

@@ -40,6 +40,7 @@ from tacit.protocols._home import Outputs, fitted, joining
 from tacit.protocols._shrinkage import Shape, safe_shift
 from tacit.protocols.model_protected import Moment, candidate_priors, moment_bound, moment_rounds
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["SPARSE_PENALTIES", "Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
@@ -179,6 +180,10 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         flat = shape is None or shape.flat
         shared = None if shape is None or flat else SharedMap.of_shape(shape, self.strength)
         return Maps(moment, (*public.maps, shared))
+
+    def shown(self, public: Maps) -> Shared:
+        """Show the spectrum of all releases; the printed map reads them singly, and has none."""
+        return Shared() if public.moment.shape is None else public.moment.shape.shown()
 
     def soft_threshold(self, release: Array, noise: Mechanism) -> SharedMap:
         """Return the paper's map of one release, with the safe shift where noise has two signs."""

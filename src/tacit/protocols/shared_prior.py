@@ -29,6 +29,7 @@ from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballo
 from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
 from tacit.protocols._home import Outputs, joining, shadow
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["SharedPriorHome", "SharedPriorProtocol", "SharedPriorPublic"]
@@ -156,6 +157,13 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
             for up, down in zip(counts[:, 0], counts[:, 1], strict=True)
         ]
         return replace(public, intercepts=np.array(levels))
+
+    def shown(self, public: SharedPriorPublic) -> Shared:
+        """Show the prior's spectrum and mean, in the targets' units if their length is known."""
+        if public.prior is None:
+            return Shared()
+        mean = public.prior.mean if public.mean is None else public.mean
+        return replace(public.prior.shape.shown(), mean_model=mean)
 
     def start(self, rows: TaskSet, positions: IntArray) -> SharedPriorHome:  # noqa: ARG002
         """Fit every task on its own."""

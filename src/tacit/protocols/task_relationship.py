@@ -25,6 +25,7 @@ from tacit.privacy.schedule import AtTask, Call, Round
 from tacit.protocols._home import Outputs, Priors, fitted, joining
 from tacit.protocols._shrinkage import Shape
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared, TaskMap
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["RelationshipHome", "RelationshipProtocol", "Relationships", "denoised_models"]
@@ -118,6 +119,10 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
         deviation = noise.deviation(release.shape[1:])
         left, values, right = denoised_models(np.asarray(release), deviation)
         return Relationships(left * values, right)
+
+    def shown(self, public: Relationships) -> Shared:
+        """Show the tasks on a map, by what stands out of their noisy models."""
+        return Shared(task_map=TaskMap.of_embedding(public.embedding), per_task=True)
 
     def start(self, rows: TaskSet, positions: IntArray) -> RelationshipHome:
         """Fit every task on its own."""

@@ -24,7 +24,7 @@ from tacit.privacy.billboard import Billboard
 from tacit.privacy.statement import Statement
 from tacit.report.cost import Account, Step, account_of, steps_of
 from tacit.report.evaluation import Evaluation, evaluate, own_index
-from tacit.report.releases import Public, Shared, read_shared
+from tacit.report.releases import Shared, read_shared
 
 __all__ = ["AuditPoint", "Facts", "collect"]
 
@@ -104,8 +104,7 @@ def collect(
     outputs = ("",) if coef.shape[1] == 1 else tuple(str(c) for c in model.classes_)
     features = tuple(str(name) for name in getattr(model, "feature_names_in_", ()))
     d = int(model.n_features_in_)
-    public = Public(n_tasks, d, coef.shape[1], getattr(model, "clip", None) == "auto")
-    values = [] if posted is None else [posting.value for posting in posted]
+    kept = posted is not None and len(posted) > 0
     history = tuple(getattr(model, "history_", ()))
     return Facts(
         method=_in_words(type(model).__name__),
@@ -117,10 +116,10 @@ def collect(
         outputs=outputs,
         statement=statement,
         steps=steps_of(posted, history, statement),
-        releases_kept=posted is not None and len(posted) > 0,
-        shared=read_shared(values, history, public) if statement.private else Shared(),
+        releases_kept=kept,
+        shared=read_shared(model, posted) if statement.private else Shared(),
         shared_coef=_fitting(model.shared_coef_, d),
-        released_coef=_released(coef, values) if coef.shape[2] == d else None,
+        released_coef=coef if kept and model._models_released and coef.shape[2] == d else None,
         own_coef=None if own is None or coef.shape[2] != d else coef[own],
         own_intercept=None if own is None else np.atleast_1d(model.intercept_[own]),
         evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party),
@@ -139,14 +138,6 @@ def _fitting(coef: AnyArray | None, n_features: int) -> Array | None:
         return None
     array = np.atleast_2d(np.asarray(coef, dtype=float))
     return array if array.shape[-1] == n_features else None
-
-
-def _released(coef: Array, values: list[AnyArray]) -> Array | None:
-    """Return all models if each number of them stands on the billboard, as with the row unit."""
-    if not values or not coef.size:
-        return None
-    posted = np.concatenate([np.asarray(value, dtype=float).ravel() for value in values])
-    return coef if np.isin(coef.ravel(), posted).all() and coef.any() else None
 
 
 def _in_words(name: str) -> str:

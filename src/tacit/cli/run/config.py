@@ -13,7 +13,7 @@ import typer
 from tacit._version import __version__
 from tacit.errors import InvalidInput
 
-__all__ = ["read_config", "to_toml"]
+__all__ = ["read_config", "read_unfinished", "to_toml"]
 
 
 def _value(value: Any) -> str:
@@ -44,7 +44,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
         raise InvalidInput(f"--config {path}: is not TOML ({error}); correct the file") from None
-    known = {str(parameter.name) for parameter in ctx.command.params} - {"config"}
+    known = {str(parameter.name) for parameter in ctx.command.params} - {"config", "resume"}
     for name in settings:
         if name not in known:
             raise InvalidInput(
@@ -52,3 +52,20 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
             )
     ctx.default_map = {**(ctx.default_map or {}), **settings}
     return path
+
+
+def read_unfinished(ctx: typer.Context, folder: Path | None) -> Path | None:
+    """Take the settings of an interrupted run, and its folder as the one to write."""
+    if folder is None or ctx.resilient_parsing:
+        return folder
+    from tacit.cli.run.folder import CONFIG, unfinished
+
+    config = unfinished(folder) / CONFIG
+    if not config.exists():
+        raise InvalidInput(
+            f"--resume {folder}: holds no run that was interrupted; start it with tacit fit DATA "
+            "--out and a folder"
+        )
+    read_config(ctx, config)
+    ctx.default_map = {**(ctx.default_map or {}), "out": str(folder)}
+    return folder

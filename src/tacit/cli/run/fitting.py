@@ -15,13 +15,16 @@ from tacit.cli._output import current
 from tacit.cli.run.build import build, total_delta
 from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
-from tacit.cli.run.folder import EVALUATION, LEDGER, RunFolder, table_csv, write_intake
+from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_csv, write_intake
 from tacit.cli.run.methods import parameters_of
-from tacit.cli.run.rehearsal import ledger_copy, rehearse
-from tacit.cli.run.report_page import BILLBOARD, write_page
+from tacit.cli.run.rehearsal import ledger_copy
+from tacit.cli.run.report_page import write_page
 from tacit.cli.table.prepare import Prepared
 from tacit.errors import BudgetExceeded, InvalidInput
+from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.plan import Plan
+from tacit.privacy.statement import Statement
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
@@ -46,6 +49,9 @@ class Request:
     kind_read: bool = False  # the kind of the target was read off the file
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    data: Path = Path()
+    kind_asked: str = "auto"
+    resume: bool = False
 
     def estimator(self, prepared: Prepared) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
@@ -95,9 +101,8 @@ class Run:
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
 
-def _stated(model: Any, request: Request) -> None:
+def _stated(statement: Statement, request: Request) -> Statement:
     """Add to the statement what the command line assumed, or did outside the accounted run."""
-    statement = model.privacy_
     assumed = [f"{fact} are public" for fact in ("; ".join(request.public),) if fact]
     unprotected: list[str] = []
     if request.kind_read and statement.private:
@@ -106,7 +111,7 @@ def _stated(model: Any, request: Request) -> None:
         unprotected.append(
             "the held-out scores, computed from private rows: they stay with their owners"
         )
-    model.privacy_ = dataclasses.replace(
+    return dataclasses.replace(
         statement,
         assumptions=(*statement.assumptions, *assumed),
         not_protected=(*statement.not_protected, *unprotected),
@@ -158,16 +163,25 @@ def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
     return model
 
 
+def _keep(folder: RunFolder, request: Request, estimator: Any) -> None:
+    """Keep what the run needs to go on after a crash; a search cannot, and starts anew."""
+    if not request.tune:
+        settings = {**request.settings, "kind": request.kind_asked}
+        kept = folder.checkpoint(to_toml(settings), request.data)
+        estimator._checkpoint = kept
+
+
 def run(request: Request, prepared: Prepared) -> Run:
     """Fit, and write the run folder."""
     estimator = request.estimator(prepared)
     train, test = prepared, None
     if request.test_size is not None:
         train, test = hold_out(prepared, request.test_size)
-    with RunFolder(request.out, force=request.force) as folder:
+    with RunFolder(request.out, force=request.force, resume=request.resume) as folder:
+        _keep(folder, request, estimator)
         with _charging(estimator, request, folder, len(prepared.names)):
             model = _fitted(estimator, train, f"fitting {request.method}")
-        _stated(model, request)
+        model.privacy_ = _stated(model.privacy_, request)
         scores = None
         if test is not None:
             with current().step("evaluating"), current().warnings_as_lines():
@@ -199,9 +213,7 @@ def _write(
     )
     folder.write("statement.json", model.privacy_.to_json() + "\n")
     folder.write("history.csv", table_csv(model.history_))
-    folder.write("config.toml", to_toml(request.settings))
-    if model.billboard_ is not None:
-        model.billboard_.save(folder.stage / BILLBOARD)
+    folder.write(CONFIG, to_toml(request.settings))
     shown: dict[str, Any] = {}
     if scores is not None:
         folder.write(EVALUATION, table_csv(scores.by_task))
@@ -210,7 +222,6 @@ def _write(
     write_page(
         model,
         folder.stage / "report.html",
-        folder=folder.stage,
         ledger=request.ledger or folder.path / LEDGER,
         **shown,
     )
@@ -230,9 +241,8 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
             estimator.ledger = ledger = stack.enter_context(ledger_copy(file))
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
-        with current().step("rehearsing on made-up rows"), current().warnings_as_lines():
-            model = _published(rehearse(estimator, train))
-    _stated(model, request)
+        plan, statement = _rehearsed(estimator, train)
+    statement = _stated(statement, request)
     return {
         "method": request.method,
         "kind": prepared.kind,
@@ -240,8 +250,20 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
         "n_rows": len(prepared.codes),
         "n_features": prepared.X.shape[1],
         "n_outputs": prepared.n_outputs,
-        "history": [dict(row) for row in model.history_],
+        "plan": dataclasses.asdict(plan),
+        "table": plan.table(),
         "ledger_left": left,
-        "statement": json.loads(model.privacy_.to_json()),
-        "explained": model.privacy_.explain(),
+        "statement": json.loads(statement.to_json()),
+        "explained": statement.explain(),
     }
+
+
+def _rehearsed(estimator: Any, train: Prepared) -> tuple[Plan, Statement]:
+    """Return the plan and the statement of a fit, from the sizes of its rows alone."""
+    sizes = Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
+    with current().warnings_as_lines():
+        search = hasattr(estimator, "parameters")
+        plan: Plan = (estimator.estimator if search else estimator).plan(
+            **dataclasses.asdict(sizes)
+        )
+        return plan, estimator._rehearse(sizes)

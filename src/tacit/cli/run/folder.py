@@ -10,6 +10,10 @@ release is charged to it, on disk, before it is made, and it stays there whateve
 other files: a crash can over-count what was spent, never under-count it. Only a ledger that was
 made for this run and to which nothing was ever reserved is removed again. ``--force`` replaces a
 run's files but keeps its ledger, for the data were used.
+
+While a run is unfinished, ``unfinished/`` holds what ``tacit fit --resume`` needs to go on with it:
+the settings, a fingerprint of the data, and the run's `tacit.engines.Checkpoint`, that is its
+releases and the secret key of its noise. It appears and disappears in one rename.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import hashlib
 import io
 import os
 import re
@@ -34,31 +39,46 @@ from tacit._files import write_whole
 from tacit._types import Array
 from tacit.cli._output import current
 from tacit.cli.table.features import Intake
+from tacit.engines import Checkpoint
 from tacit.errors import InvalidInput, ModelFileError
 from tacit.privacy.ledger import Ledger
 
-__all__ = ["EVALUATION", "LEDGER", "RunFolder", "load_run", "table_csv", "write_intake"]
+__all__ = [
+    "CONFIG",
+    "EVALUATION",
+    "LEDGER",
+    "RunFolder",
+    "load_run",
+    "table_csv",
+    "unfinished",
+    "write_intake",
+]
 
 LEDGER = "ledger.db"
 EVALUATION = "evaluation.csv"
+CONFIG = "config.toml"
 _MANIFEST = "manifest.json"
 _FILES = (
     "statement.json",
     "history.csv",
-    "config.toml",
+    CONFIG,
     "report.html",
     "billboard.npz",
     EVALUATION,
 )
 _INTAKE = "intake"
+_UNFINISHED = "unfinished"
+_FINGERPRINT = "data.sha256"
 
 
 class RunFolder:
     """A run folder under construction; use it as a context manager and `commit` at the end."""
 
-    def __init__(self, path: Path, *, force: bool = False) -> None:
+    def __init__(self, path: Path, *, force: bool = False, resume: bool = False) -> None:
         self.path = path
         self._force = force
+        self._resume = resume
+        self._checkpoint: Checkpoint | None = None
         self._committed = False
         self._ledger: Ledger | None = None
         self.new_ledger = False
@@ -73,17 +93,50 @@ class RunFolder:
         try:
             if self._lock is not None:
                 _remove_stale_stages(self.path)
-            if any(self.path.iterdir()) and not self._force:
-                raise InvalidInput(
-                    f"--out {self.path}: the folder is not empty; choose another one, or say "
-                    "--force to replace the run in it (its ledger is kept)"
-                )
+            if any(self.path.iterdir()) and not (self._force or self._resume):
+                raise InvalidInput(self._in_the_way())
             whole = self.path.absolute()
             self.stage = Path(tempfile.mkdtemp(prefix=_stage_prefix(whole), dir=whole.parent))
         except BaseException:
             self._leave()
             raise
         return self
+
+    def _in_the_way(self) -> str:
+        if unfinished(self.path).exists():
+            return (
+                f"--out {self.path}: holds a run that was interrupted; go on with it (tacit fit "
+                f"--resume {self.path}), or say --force to start anew (its ledger is kept)"
+            )
+        return (
+            f"--out {self.path}: the folder is not empty; choose another one, or say --force to "
+            "replace the run in it (its ledger is kept)"
+        )
+
+    def checkpoint(self, config: str, data: Path) -> Checkpoint:
+        """Return where the run is kept while it is unfinished: a new one, or the one begun."""
+        place, fingerprint = unfinished(self.path), _fingerprint(data)
+        if self._resume:
+            if (place / _FINGERPRINT).read_text() != fingerprint:
+                raise InvalidInput(
+                    f"--resume {self.path}: {data} has changed since the run began; restore it, or "
+                    "start anew in another folder"
+                )
+        else:
+            aside = self.stage / _UNFINISHED
+            Checkpoint.begin(aside)
+            write_whole(aside / CONFIG, config)
+            write_whole(aside / _FINGERPRINT, fingerprint)
+            self._put_away(place)
+            os.rename(aside, place)
+        self._checkpoint = Checkpoint(place)
+        return self._checkpoint
+
+    def _put_away(self, place: Path) -> None:
+        """Remove a folder in one step, seen from outside."""
+        if place.exists():
+            os.rename(place, self.stage / "gone")
+            shutil.rmtree(self.stage / "gone")
 
     def own_ledger(self, epsilon: float, delta: float) -> Ledger:
         """Return the folder's own ledger: a new one with this total, or the one that is there."""
@@ -106,6 +159,7 @@ class RunFolder:
         shutil.rmtree(self.path / _INTAKE, ignore_errors=True)
         for part in sorted(self.stage.iterdir(), key=lambda part: part.name == _MANIFEST):
             os.rename(part, self.path / part.name)
+        self._put_away(unfinished(self.path))
         self._committed = True
 
     def __exit__(
@@ -114,7 +168,12 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        kept = self._checkpoint is not None and (self._checkpoint.begun or self._resume)
+        if not self._committed and self._checkpoint is not None and not kept:
+            self._put_away(unfinished(self.path))
         shutil.rmtree(self.stage, ignore_errors=True)
+        if not self._committed and kept:
+            current().warn(f"go on with: tacit fit --resume {self.path}")
         if not self._committed and self._ledger is not None:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 self._settle_ledger(self._ledger)
@@ -137,6 +196,16 @@ class RunFolder:
                 self.path.rmdir()
         if self._lock is not None:
             os.close(self._lock)
+
+
+def unfinished(folder: Path) -> Path:
+    """Return where a run folder keeps a run that is not finished."""
+    return folder / _UNFINISHED
+
+
+def _fingerprint(data: Path) -> str:
+    with data.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _locked(folder: Path) -> int | None:

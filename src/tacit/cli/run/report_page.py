@@ -8,28 +8,20 @@ from typing import Any
 
 from tacit.cli._output import current
 
-__all__ = ["BILLBOARD", "write_page"]
-
-BILLBOARD = "billboard.npz"
+__all__ = ["write_page"]
 
 
-def write_page(
-    model: Any, path: Path, *, folder: Path, ledger: Path | None = None, **shown: Any
-) -> None:
-    """Write the report of ``model``, with the releases kept in ``folder`` and its ledger.
+def write_page(model: Any, path: Path, *, ledger: Path | None = None, **shown: Any) -> None:
+    """Write the report of ``model`` and of its ledger.
 
     Guarantee: the page's own (see `tacit.report.write_report`): a coordinator's page without rows
     and a party's page hold releases and, for a party, its own values.
     """
-    from tacit.privacy.billboard import Billboard
     from tacit.report import write_report
 
-    billboard = model.billboard_
-    if billboard is None and (folder / BILLBOARD).exists():
-        billboard = Billboard.load(folder / BILLBOARD)
     if ledger is not None and ledger.exists():
         shown["ledger"] = ledger
     with current().step("writing the report"), warnings.catch_warnings():
         # Rows come as plain arrays whose columns were matched by name before.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        write_report(model, path, billboard=billboard, **shown)
+        write_report(model, path, **shown)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from tacit.cli._output import current
-from tacit.cli.plan import sizes
 
 if TYPE_CHECKING:
     from tacit.cli.run.fitting import Request, Run
@@ -65,13 +64,7 @@ def show_rehearsal(found: dict[str, Any], request: Request) -> None:
         f"{found['method']}: {found['n_tasks']} tasks, {found['n_rows']} rows, "
         f"{found['n_features']} features, {found['kind']}"
     )
-    for row in found["history"]:
-        output.show(f"release {row['round']}: {row['mechanism']} noise, scale {row['scale']:.4g}")
-    found["sizes"] = sizes(
-        found["method"], found["n_tasks"], found["n_features"], found["n_outputs"]
-    )
-    for name, value in found["sizes"].items():
-        output.show(f"{name}: {value}")
+    output.show(found.pop("table"))
     for unit, epsilon, delta in found["ledger_left"] or ():
         output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
     output.show(f"Statement to be: {found.pop('explained')}")

@@ -160,6 +160,12 @@ class Coordinates:
         """What one coordinate's noise exceeds once in about a thousand draws."""
         return self.scale * (6.2 if self.heavy else 3.1)
 
+    def largest(self, count: int) -> float:
+        """Return what the largest of ``count`` noises exceeds once in ten draws."""
+        if self.heavy:
+            return self.scale * math.log(5 * count)
+        return self.scale * math.sqrt(2 * math.log(4 * count))
+
     def explains(self, values: Array) -> bool:
         """Whether ``values`` scatter no more than equal numbers under this noise would.
 

@@ -1,0 +1,102 @@
+"""An unfinished run, kept so that a new process goes on with it after a crash.
+
+The billboard is the checkpoint: every release is charged, then written, then read. What a crash
+leaves between charge and writing is computed again, to the same bytes, because all noise of the run
+derives from a secret key that is kept beside it and from the name of the call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tacit._files import write_whole
+from tacit.errors import ModelFileError
+from tacit.privacy.billboard import Billboard
+from tacit.privacy.ledger import Ledger, Reservation
+from tacit.privacy.noise.entropy import Entropy, KeyedEntropy, entropy_from
+
+__all__ = ["Checkpoint", "Unkept"]
+
+Reserve = Callable[[str | None], Reservation]
+
+
+class Unkept:
+    """A run of one process: what a crash interrupts is lost, and stays counted in full."""
+
+    def entropy(self, random_state: Any) -> Entropy:
+        """Return the source of all noise of the run."""
+        return entropy_from(random_state)
+
+    @contextmanager
+    def held(self, ledger: Ledger, reserve: Reserve) -> Iterator[Billboard]:  # noqa: ARG002
+        """Set the run's budget aside, hand out its billboard, and settle at the end."""
+        with reserve(None) as reservation:
+            yield Billboard(reservation)
+
+
+class Checkpoint:
+    """A folder that holds an unfinished run: its identity, its secret key and its releases.
+
+    Guarantee: a run taken up again from the folder releases nothing twice with different bytes and
+    nothing uncharged. The key has 256 bits from the operating system, is readable by its owner
+    alone, and must be removed with the folder when the run is over: whoever has it can subtract the
+    noise of the run.
+    """
+
+    _RUN, _KEY, _POSTINGS = "run.json", "key", "releases"
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        try:
+            self.run = str(json.loads((self.folder / self._RUN).read_text())["run"])
+            self._key = (self.folder / self._KEY).read_bytes()
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelFileError(
+                f"{self.folder}: holds no unfinished run that can go on ({error}); fit anew"
+            ) from error
+        self.begun = False  # whether anything was charged, so that it is worth being kept
+
+    @classmethod
+    def begin(cls, folder: str | os.PathLike[str]) -> Checkpoint:
+        """Make the folder, with a new identity and a new key."""
+        place = Path(folder)
+        place.mkdir(mode=0o700)
+        (place / cls._POSTINGS).mkdir()
+        descriptor = os.open(place / cls._KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(KeyedEntropy.new())
+            file.flush()
+            os.fsync(file.fileno())
+        write_whole(place / cls._RUN, json.dumps({"run": secrets.token_hex(16)}))
+        return cls(place)
+
+    def entropy(self, random_state: Any) -> Entropy:
+        """Return the source of all noise of the run: the key's, or a seed's."""
+        if random_state is not None:
+            return entropy_from(random_state)
+        return KeyedEntropy(self._key).child("run", self.run)
+
+    @contextmanager
+    def held(self, ledger: Ledger, reserve: Reserve) -> Iterator[Billboard]:
+        """Set the run's budget aside, or take it up again, and hand out its billboard.
+
+        A run that fails after its first charge is left open, to be taken up again.
+        """
+        known = ledger.knows(self.run)
+        reservation = ledger.resume(self.run, settled=True) if known else reserve(self.run)
+        billboard = Billboard.load(self.folder / self._POSTINGS, reservation)
+        try:
+            yield billboard
+        except BaseException:
+            self.begun = bool(reservation.marks)
+            if not self.begun:
+                reservation.close()
+            raise
+        self.begun = True
+        reservation.close()

@@ -1,0 +1,90 @@
+"""The methods by name, and what each would cost.
+
+A method is any public estimator of many tasks whose fit needs nothing but rows, targets and tasks:
+``shared-prior`` is `SharedPriorRegressor` or `SharedPriorClassifier`. The transfer estimators,
+which need a source, are not among them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from tacit.errors import InvalidInput
+from tacit.privacy.plan import Plan
+
+__all__ = ["estimator_class", "methods", "plan"]
+
+_SUFFIXES = ("Regressor", "Classifier")
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+@cache
+def methods() -> dict[str, dict[str, Any]]:
+    """Return, for every method, its estimator classes by "regression" and "classification"."""
+    import tacit
+    from tacit.estimators import MultiTaskEstimator
+    from tacit.estimators._row_private import RowPrivateClassifier
+
+    found: dict[str, dict[str, Any]] = {}
+    for name in tacit.ESTIMATORS:
+        suffix = next((part for part in _SUFFIXES if name.endswith(part)), None)
+        kind = getattr(tacit, name)
+        if suffix is None or not issubclass(kind, MultiTaskEstimator):
+            continue
+        if issubclass(kind, RowPrivateClassifier):
+            continue
+        use = "regression" if suffix == "Regressor" else "classification"
+        found.setdefault(_kebab(name.removesuffix(suffix)), {})[use] = kind
+    return found
+
+
+def estimator_class(method: str, kind: str) -> Any:
+    """Return the estimator of a method for "regression", or for another kind of target."""
+    if method not in methods():
+        raise InvalidInput(f"method={method!r}: must be one of {', '.join(methods())}")
+    use = "regression" if kind == "regression" else "classification"
+    if use not in methods()[method]:
+        raise InvalidInput(f"method={method!r}: does not do {use}; choose another method")
+    return methods()[method][use]
+
+
+def plan(
+    method: str,
+    n_tasks: int,
+    n_features: int,
+    *,
+    n_outputs: int = 1,
+    n_rows: int | None = None,
+    **settings: Any,
+) -> Plan:
+    """Return what a fit would release and cost, from public numbers only.
+
+    Parameters
+    ----------
+    method : str
+        As on the command line: "shared-prior", "low-rank", …; see ``tacit methods``.
+    n_tasks, n_features : int
+    n_outputs : int
+        Models per task: 1, or the classes if there are more than two.
+    n_rows : int, optional
+        Rows of all tasks, where rows are protected or pooled.
+    settings
+        Parameters of the estimator, such as ``epsilon`` or ``n_rounds``.
+
+    The same as ``estimator(**settings).plan(…)``, for every method and by name.
+    """
+    kind = "classification" if n_outputs != 1 or "classes" in settings else "regression"
+    chosen = estimator_class(method, kind)
+    unknown = sorted(set(settings) - set(chosen._get_param_names()))
+    if unknown:
+        raise InvalidInput(
+            f"{unknown[0]}={settings[unknown[0]]!r}: {method} has no such parameter; it has "
+            f"{', '.join(chosen._get_param_names())}"
+        )
+    planned: Plan = chosen(**settings).plan(n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows)
+    return planned
