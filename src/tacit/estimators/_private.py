@@ -6,13 +6,13 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.engines import Batches, conduct
+from tacit.engines import conduct, engine_from
+from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
@@ -24,7 +24,7 @@ from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
-from tacit.tasks import TaskSet
+from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
@@ -76,7 +76,7 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
-        Where tasks live; see `tacit.engines`.
+        Where tasks live, such as `tacit.engines.Local` with a limit on batches.
     progress : callable(release, n_releases) or None
     unknown_task : "error" or "shared"
 
@@ -166,8 +166,7 @@ class PrivateEstimator(MultiTaskEstimator):
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
         check_data(self.data)
-        if isinstance(self.engine, str):
-            _check.one_of("engine", self.engine, ("local",))
+        engine_from(self.engine)
         if self.progress is not None and not callable(self.progress):
             raise InvalidInput(
                 f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
@@ -181,7 +180,17 @@ class PrivateEstimator(MultiTaskEstimator):
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
-    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+            raise InvalidInput(
+                f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
+                "rows at once; read the file into a frame and use fit, or give a finite epsilon"
+            )
+        return self._converse(rows, n_outputs, models)
+
+    def _converse(
+        self, tasks: TaskSet | ParquetTasks, n_outputs: int, file: Path | None = None
+    ) -> Learned:
         """Reserve the whole budget, hold the conversation, and state what was guaranteed.
 
         Guarantee: the ledger accepts or refuses the whole schedule before the data are touched;
@@ -191,7 +200,8 @@ class PrivateEstimator(MultiTaskEstimator):
         protocol = self._protocol(sizes)
         schedule = self._schedule(protocol, sizes)
         entropy = entropy_from(self.random_state)
-        parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
+        engine = engine_from(self.engine)
+        parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
         with self._reserved(schedule, sizes) as reservation:
             billboard = Billboard(reservation)
             outcome = conduct(
@@ -202,7 +212,12 @@ class PrivateEstimator(MultiTaskEstimator):
                 entropy=entropy.child("curator"),
                 progress=self.progress,
             )
-            models = np.concatenate(list(parties.finish(outcome.public)))
+            finished = parties.finish(outcome.public)
+            models = (
+                stacked(finished)
+                if isinstance(tasks, TaskSet)
+                else stacked_in_file(finished, tasks.n_tasks, file)
+            )
         statements = self._statements(schedule, billboard, sizes)
         public = self._read_public(outcome.public, sizes)
         extra = {**public.pop("extra", {}), **statements}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
 from tacit import _check
 from tacit._types import Array
+from tacit.engines.gathering import stacked_in_file
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
@@ -13,12 +14,15 @@ from tacit.estimators._base import (
     MultiTaskRegressor,
     outputs,
 )
-from tacit.numerics.local_fit import local_fit
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
-from tacit.tasks import TaskSet
+from tacit.protocols._home import Outputs, fitted
+from tacit.tasks import ParquetTasks, TaskSet, one_vs_rest
 
 __all__ = ["SingleTaskClassifier", "SingleTaskRegressor"]
+
+
+_ROW_NUMBERS = 1 << 23  # numbers of rows in a batch that is read from a file: 64 MB
 
 
 class _SingleTask(MultiTaskEstimator):
@@ -32,13 +36,22 @@ class _SingleTask(MultiTaskEstimator):
             _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        fits = [
-            local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
-            for output in outputs(tasks, targets)
-        ]
+        return self._learned(self._models(tuple(outputs(tasks, targets))))
+
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+        parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))
+        found = (self._models(one_vs_rest(part, n_outputs)) for part in parts)
+        return self._learned(stacked_in_file(found, rows.n_tasks, models))
+
+    def _models(self, tasks: Outputs) -> Array:
+        """Return (m, k, d + 1) models, the intercept last."""
+        return fitted(tasks, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
+
+    @staticmethod
+    def _learned(models: Array) -> Learned:
         return Learned(
-            coef=np.stack([fit.coef for fit in fits], axis=1),
-            intercept=np.stack([fit.intercept for fit in fits], axis=1),
+            coef=models[..., :-1],
+            intercept=models[..., -1],
             statement=Statement(
                 unit=Unit.TASK,
                 definition="joint differential privacy",
@@ -47,7 +60,7 @@ class _SingleTask(MultiTaskEstimator):
                 delta=0.0,
                 accountant="none",
                 curator="none",
-                n_units=tasks.n_tasks,
+                n_units=len(models),
             ),
         )
 

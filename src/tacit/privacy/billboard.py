@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit._files import write_whole
 from tacit._types import AnyArray
 from tacit.errors import InvalidInput, LedgerError, ModelFileError, PrivacyLeak
 from tacit.privacy._chain import canonical, linked_hash
@@ -201,7 +201,6 @@ class Billboard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all postings to one file, atomically: arrays and JSON, no code."""
-        target = Path(path)
         facts = [{**_facts(posting), "hash": posting.hash} for posting in self._postings]
         text = canonical({"format": FORMAT, "head": self.head, "postings": facts})
         arrays: dict[str, Any] = {
@@ -209,15 +208,7 @@ class Billboard:
         }
         buffer = io.BytesIO()
         np.savez(buffer, manifest=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
-        aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
-            with aside.open("wb") as file:
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_whole(Path(path), buffer.getbuffer())
 
     @classmethod
     def load(
