@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import zipfile
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit._files import write_whole
 from tacit._types import AnyArray
 from tacit._version import __version__
 from tacit.errors import InvalidInput, ModelFileError
@@ -77,8 +77,8 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / _MANIFEST).exists():
         _open_manifest(folder)
-    _put(folder / body["arrays"]["file"], packed)
-    _put(folder / _MANIFEST, text.encode())
+    write_whole(folder / body["arrays"]["file"], packed)
+    write_whole(folder / _MANIFEST, text.encode())
     for file in folder.glob("arrays-*.npz"):
         if file.name != body["arrays"]["file"] and _ARRAYS_FILE.fullmatch(file.name):
             file.unlink()
@@ -128,19 +128,6 @@ def _open_manifest(folder: Path) -> dict[str, Any]:
 def _checksum(body: Mapping[str, Any]) -> str:
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write beside the file, flush to the disk, then rename over it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _pack(arrays: Mapping[str, AnyArray]) -> bytes:

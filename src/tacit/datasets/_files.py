@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+from tacit._files import whole_file
 from tacit.errors import DataNotFound, InvalidInput
 
 __all__ = ["cache_folder", "locate"]
@@ -76,23 +76,20 @@ def _download(address: str, path: Path, sha256: str) -> Path:
         raise InvalidInput(f"TACIT_DATA_URL: {address} must begin with https:// or file://")
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as out, urlopen(address, timeout=60) as stream:  # noqa: S310
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-                out.write(block)
-        if digest.hexdigest() != sha256:
-            raise InvalidInput(
-                f"{address}: has checksum {digest.hexdigest()}, expected {sha256}; "
-                "nothing was kept; point TACIT_DATA_URL at an unchanged copy"
-            )
-        os.replace(beside, path)
+        with whole_file(path) as beside, beside.open("wb") as out:
+            with urlopen(address, timeout=60) as stream:  # noqa: S310
+                while block := stream.read(_BLOCK):
+                    digest.update(block)
+                    out.write(block)
+            if digest.hexdigest() != sha256:
+                raise InvalidInput(
+                    f"{address}: has checksum {digest.hexdigest()}, expected {sha256}; "
+                    "nothing was kept; point TACIT_DATA_URL at an unchanged copy"
+                )
     except URLError as error:
         raise DataNotFound(
             f"{address}: cannot be fetched ({error.reason}); "
             "check TACIT_DATA_URL, or put the file in TACIT_DATA"
         ) from error
-    finally:
-        Path(beside).unlink(missing_ok=True)
     return path

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,7 @@ from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["Batches"]
 
+_ROW_NUMBERS = 1 << 23  # numbers of rows in a batch that is read from a file: 64 MB
 _MESSAGE_NUMBERS = 1 << 23  # numbers of messages bounded at once: 64 MB
 
 
@@ -29,12 +34,12 @@ class Batches:
     Parameters
     ----------
     tasks : TaskSet or ParquetTasks
-        A task set is one stack unless ``max_rows`` cuts it; a parquet file is streamed, and only
-        what homes must remember between calls is kept.
+        A task set is one stack unless ``max_rows`` cuts it; a parquet file is streamed, and what
+        homes must remember between calls is kept in temporary files that only this user can read.
     entropy : Entropy
         Source of the noise that tasks add themselves.
     max_rows : int, optional
-        Largest batch.
+        Largest batch; by default a task set is one, and a file's hold about 64 MB of rows.
 
     Guarantee: a task's message and model are the same bits in any batch; bounded messages are
     multiples of a public step, so that partial sums add up exactly in any order. One task's
@@ -52,8 +57,8 @@ class Batches:
     ) -> None:
         self._protocol, self._tasks, self._entropy = protocol, tasks, entropy
         self._max_rows = max_rows
-        self._streamed = isinstance(tasks, ParquetTasks)
-        self._homes: dict[int, Any] = {}  # by first position: whole homes, or memories if streamed
+        self._shelf = _Shelf() if isinstance(tasks, ParquetTasks) else None
+        self._homes: dict[int, Any] = {}  # by first position
 
     @property
     def n_tasks(self) -> int:
@@ -65,19 +70,26 @@ class Batches:
             yield 0, self._tasks
             return
         first = 0
-        for part in self._tasks.batches(self._max_rows or 1_000_000):
+        most = self._max_rows or max(1, _ROW_NUMBERS // (self._tasks.n_features + 1))
+        for part in self._tasks.batches(most):
             yield first, part
             first += part.n_tasks
 
     def _home(self, first: int, rows: TaskSet) -> Any:
         positions = np.arange(first, first + rows.n_tasks)
-        kept = self._homes.get(first)
-        if kept is None:
+        if self._shelf is None:
+            kept = self._homes.get(first)
+            return self._protocol.start(rows, positions) if kept is None else kept
+        memory = self._shelf.get(first)
+        if memory is None:
             return self._protocol.start(rows, positions)
-        return self._protocol.resume(rows, positions, kept) if self._streamed else kept
+        return self._protocol.resume(rows, positions, memory)
 
     def _keep(self, first: int, home: Any) -> None:
-        self._homes[first] = self._protocol.memory(home) if self._streamed else home
+        if self._shelf is None:
+            self._homes[first] = home
+        else:
+            self._shelf.put(first, self._protocol.memory(home))
 
     def ask(
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
@@ -119,6 +131,25 @@ class Batches:
         """Yield the personal models of every batch."""
         for first, rows in self._batches():
             yield finite_models(self._protocol.finish(self._home(first, rows), public))
+
+
+class _Shelf:
+    """What homes remember between calls, by batch, on the disk."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="tacit-homes-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._held: set[int] = set()
+
+    def put(self, first: int, memory: dict[str, Array]) -> None:
+        np.savez(self._folder / f"{first}.npz", **memory)  # type: ignore[arg-type]
+        self._held.add(first)
+
+    def get(self, first: int) -> dict[str, Array] | None:
+        if first not in self._held:
+            return None
+        with np.load(self._folder / f"{first}.npz", allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
 
 
 def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None:

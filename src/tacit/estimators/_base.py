@@ -11,8 +11,10 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -27,7 +29,7 @@ from tacit.errors import InvalidInput, UnknownTask
 from tacit.estimators import _classes, _input
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.privacy.statement import Statement
-from tacit.tasks import TaskSet, within_range
+from tacit.tasks import ParquetTasks, TaskSet, within_range
 
 if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
@@ -117,13 +119,71 @@ class MultiTaskEstimator(BaseEstimator):
         y : array-like of shape (n_rows,)
         tasks : array-like of task labels, or the name of a column of X; None is one single task.
         """
+        with self._unchanged_if_refused():
+            self._fit(X, y, tasks)
+        return self
+
+    def fit_parquet(
+        self,
+        path: str | PathLike[str],
+        *,
+        tasks: str,
+        target: str,
+        features: Sequence[str] | None = None,
+        models: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from a parquet file (or a folder of them) that may be larger than memory.
+
+        Rows are read a batch of tasks at a time, once for every release and once for the models,
+        which go to a file that is mapped into memory. They are the models that ``fit`` finds on the
+        same rows, bit for bit; tasks stay in the file's order.
+
+        Parameters
+        ----------
+        tasks, target : str
+            Columns of task labels and of what is learned. Rows of a task must stand together; see
+            `tacit.tasks.sort_parquet`.
+        features : sequence of str, optional
+            Columns to learn from; by default all others.
+        models : path, optional
+            Where to keep the personal models of all tasks (an ``.npy`` file); by default in a
+            temporary file that is gone with the model. ``save`` copies them.
+        """
+        with self._unchanged_if_refused():
+            self._check_parameters()
+            rows = ParquetTasks(
+                Path(path), tasks=tasks, target=target, features=features, encode=self._file_codes
+            )
+            n_outputs = self._begin_file(rows)
+            self.n_features_in_ = rows.n_features
+            self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
+            where = None if models is None else Path(models)
+            self._take(self._learn_file(rows, n_outputs, where), rows.names)
+        return self
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
         before = dict(vars(self))
         try:
-            self._fit(X, y, tasks)
+            yield
         except BaseException:
             self.__dict__ = before  # a refused fit leaves the model as it was
             raise
-        return self
+
+    def _begin_file(self, rows: ParquetTasks) -> int:  # noqa: ARG002
+        """Look at the target column where one has to, and return the number of outputs."""
+        return 1
+
+    def _file_codes(self, values: AnyArray) -> Array:
+        """Turn target values of a file into numbers."""
+        return self._encode_target(values)[:, 0]
+
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:  # noqa: ARG002
+        """Learn from rows that are read in batches; personal models go to the file ``models``."""
+        raise InvalidInput(
+            f"{type(self).__name__}: learns from all rows at once; read the file into a frame and "
+            "use fit"
+        )
 
     def _fit(self, X: Any, y: Any, tasks: Any) -> None:
         self._check_parameters()
@@ -136,13 +196,16 @@ class MultiTaskEstimator(BaseEstimator):
             _input.labels_of_rows(tasks, len(rows)),
             feature_names=getattr(self, "feature_names_in_", None),
         )
-        learned = self._learn(task_set, targets[task_set.order])
+        self._take(self._learn(task_set, targets[task_set.order]), task_set.names)
+
+    def _take(self, learned: Learned, names: tuple[Hashable, ...]) -> None:
+        """Keep what was learned as fitted attributes."""
         single = learned.coef.shape[1] == 1
         self.coef_ = learned.coef[:, 0] if single else learned.coef
         self.intercept_ = learned.intercept[:, 0] if single else learned.intercept
         self.shared_coef_ = learned.shared_coef
         self.shared_intercept_ = learned.shared_intercept
-        self.task_names_ = task_set.names
+        self.task_names_ = names
         self.privacy_ = self._stated(learned.statement)
         self.history_ = learned.history
         self.billboard_ = learned.billboard
@@ -315,6 +378,23 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         else:
             codes = _classes.declared_codes(y, declared)[1]
         return _classes.indicators(codes, len(self.classes_))
+
+    def _begin_file(self, rows: ParquetTasks) -> int:
+        declared = _classes.check_declared(self.classes)
+        self.n_strangers_ = 0
+        if declared is None:
+            self.classes_ = _classes.read_off_parts(rows.targets())
+        else:
+            self.classes_ = np.sort(declared)
+            for values in rows.targets():
+                self.n_strangers_ += _classes.declared_codes(values, declared)[2]
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _file_codes(self, values: AnyArray) -> Array:
+        declared = _classes.check_declared(self.classes)
+        if declared is None:
+            return np.searchsorted(self.classes_, values).astype(np.float64)
+        return _classes.declared_codes(values, declared)[1].astype(np.float64)
 
     def _stated(self, statement: Statement) -> Statement:
         if not statement.private:

@@ -28,6 +28,7 @@ __all__ = [
     "indicators",
     "known_codes",
     "read_off",
+    "read_off_parts",
     "with_classes",
 ]
 
@@ -87,7 +88,10 @@ def declared_codes(y: AnyArray, declared: AnyArray) -> tuple[AnyArray, IntArray,
             code = None
         return by_text.get(str(label), -1) if code is None else code
 
-    codes = np.fromiter(map(code_of, y.tolist()), np.int64, len(y))
+    # Objects are looked up one by one: 1 and True are equal, but not the same text.
+    one_kind = y.dtype != object
+    labels, place = np.unique(y, return_inverse=True) if one_kind else (y, np.arange(len(y)))
+    codes = np.fromiter(map(code_of, labels.tolist()), np.int64, len(labels))[place]
     strange = codes < 0
     codes[strange] = position[declared[-1].item()]
     return classes, codes, int(strange.sum())
@@ -115,6 +119,19 @@ def known_codes(y: AnyArray, classes: AnyArray) -> IntArray:
             f"{', '.join(map(repr, position))}; leave such rows out"
         )
     return np.fromiter((position[label] for label in y.tolist()), np.int64, len(y))
+
+
+def read_off_parts(parts: Iterable[AnyArray]) -> AnyArray:
+    """Return the classes that occur in a column that comes in parts."""
+    found: AnyArray | None = None
+    for part in parts:
+        if part.dtype == object and any(value is None for value in part.tolist()):
+            raise InvalidInput(
+                "y: has missing labels; drop these rows, or declare the classes with classes="
+            )
+        seen = np.unique(part)
+        found = seen if found is None else np.unique(np.concatenate([found, seen]))
+    return read_off(np.empty(0) if found is None else found)[0]
 
 
 def indicators(codes: IntArray, n_classes: int) -> Array:

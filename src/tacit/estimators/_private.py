@@ -8,14 +8,14 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.engines import Batches, Checkpoint, Unkept, conduct, fold
+from tacit.engines import Checkpoint, Unkept, conduct, engine_from, fold
 from tacit.engines.conduct import history_of, late_models, rehearse
+from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.estimators._base import Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
@@ -27,7 +27,7 @@ from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
-from tacit.tasks import TaskSet
+from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
@@ -58,7 +58,7 @@ class Sizes:
     n_rows: int | None = None
 
     @classmethod
-    def of(cls, tasks: TaskSet, n_outputs: int) -> Sizes:
+    def of(cls, tasks: TaskSet | ParquetTasks, n_outputs: int) -> Sizes:
         """Return the sizes of a task set."""
         return cls(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
 
@@ -95,7 +95,7 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state : int or None
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
-        Where tasks live; see `tacit.engines`.
+        Where tasks live, such as `tacit.engines.Local` with a limit on batches.
     progress : callable(release, n_releases) or None
     unknown_task : "error" or "shared"
 
@@ -194,8 +194,7 @@ class PrivateEstimator(MultiTaskEstimator):
             if delta >= 1:
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
         check_data(self.data)
-        if isinstance(self.engine, str):
-            _check.one_of("engine", self.engine, ("local",))
+        engine_from(self.engine)
         if self.progress is not None and not callable(self.progress):
             raise InvalidInput(
                 f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
@@ -214,11 +213,22 @@ class PrivateEstimator(MultiTaskEstimator):
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
-    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+        self._sizes = None
+        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+            raise InvalidInput(
+                f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
+                "rows at once; read the file into a frame and use fit, or give a finite epsilon"
+            )
+        return self._converse(rows, n_outputs, models)
+
+    def _converse(
+        self, tasks: TaskSet | ParquetTasks, n_outputs: int, file: Path | None = None
+    ) -> Learned:
         """Hold the conversation, and read models and public facts off it."""
         sizes = Sizes.of(tasks, n_outputs)
         entropy = self._checkpoint.entropy(self.random_state)
-        run = self._conversation(self._protocol(sizes), tasks, sizes, entropy)
+        run = self._conversation(self._protocol(sizes), tasks, sizes, entropy, file=file)
         public = self._read_public(run.public, sizes)
         extra = {**public.pop("extra", {}), **run.statements}
         return Learned(
@@ -234,11 +244,12 @@ class PrivateEstimator(MultiTaskEstimator):
     def _conversation(
         self,
         protocol: Protocol[Any, Any],
-        tasks: TaskSet,
+        tasks: TaskSet | ParquetTasks,
         sizes: Sizes,
         entropy: Entropy,
         *,
         charged: bool = False,
+        file: Path | None = None,
     ) -> Conversation:
         """Reserve the whole budget, conduct the protocol, and state what was guaranteed.
 
@@ -247,7 +258,7 @@ class PrivateEstimator(MultiTaskEstimator):
         ledger for it already, together with others.
         """
         schedule = self._schedule(protocol, sizes)
-        parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
+        parties = engine_from(self.engine).parties(protocol, tasks, entropy=entropy.child("homes"))
         with self._board(schedule, sizes, charged=charged) as billboard:
             outcome = conduct(
                 protocol,
@@ -257,7 +268,12 @@ class PrivateEstimator(MultiTaskEstimator):
                 entropy=entropy.child("curator"),
                 progress=self.progress,
             )
-            models = np.concatenate(list(parties.finish(outcome.public)))
+            finished = parties.finish(outcome.public)
+            models = (
+                stacked(finished)
+                if isinstance(tasks, TaskSet)
+                else stacked_in_file(finished, tasks.n_tasks, file)
+            )
         self._sizes = self._public_sizes(sizes)
         statements = self._statements(schedule, billboard, sizes)
         return Conversation(models, outcome.public, outcome.history, billboard, statements)

@@ -57,7 +57,8 @@ class _Pooled(MultiTaskEstimator):
         )
 
     def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
-        return np.column_stack([self.shared_coef_, self.shared_intercept_])[None]
+        shared = [np.asarray(self.shared_coef_), np.asarray(self.shared_intercept_)]
+        return np.column_stack(shared)[None]
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])

@@ -103,7 +103,7 @@ class PrivateLogisticRegression(RowPrivateClassifier):
             (tuple(range(n_features)),), (1.0,), float(self.row_norm), self.rows, self._constant
         )
 
-    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:  # type: ignore[override]
         sizes = Sizes.of(tasks, n_outputs)
         protocol = self._protocol(sizes)
         run = self._conversation(protocol, tasks, sizes, entropy_from(self.random_state))

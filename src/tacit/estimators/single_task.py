@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit import _check
 from tacit._types import Array
+from tacit.engines.gathering import stacked_in_file
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
@@ -15,13 +17,29 @@ from tacit.estimators._base import (
     MultiTaskRegressor,
     outputs,
 )
-from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
-from tacit.tasks import TaskSet
+from tacit.protocols._home import Outputs, fitted
+from tacit.tasks import ParquetTasks, TaskSet, one_vs_rest
 
 __all__ = ["SingleTaskClassifier", "SingleTaskRegressor"]
+
+
+_ROW_NUMBERS = 1 << 23  # numbers of rows in a batch that is read from a file: 64 MB
+
+
+def _statement(n_tasks: int) -> Statement:
+    return Statement(
+        unit=Unit.TASK,
+        definition="joint differential privacy",
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=0.0,
+        delta=0.0,
+        accountant="none",
+        curator="none",
+        n_units=n_tasks,
+    )
 
 
 class _SingleTask(MultiTaskEstimator):
@@ -48,31 +66,27 @@ class _SingleTask(MultiTaskEstimator):
         return np.concatenate([learned.coef, learned.intercept[..., None]], axis=2)
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        fits = [
-            local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
-            for output in outputs(tasks, targets)
-        ]
-        return Learned(
-            coef=np.stack([fit.coef for fit in fits], axis=1),
-            intercept=np.stack([fit.intercept for fit in fits], axis=1),
-            statement=self._statement(tasks.n_tasks),
-        )
+        return self._learned(self._models(tuple(outputs(tasks, targets))))
+
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+        parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))
+        found = (self._models(one_vs_rest(part, n_outputs)) for part in parts)
+        return self._learned(stacked_in_file(found, rows.n_tasks, models))
+
+    def _models(self, tasks: Outputs) -> Array:
+        """Return (m, k, d + 1) models, the intercept last."""
+        return fitted(tasks, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
 
     @staticmethod
-    def _statement(n_tasks: int) -> Statement:
-        return Statement(
-            unit=Unit.TASK,
-            definition="joint differential privacy",
-            adjacency=Adjacency.REPLACE_ONE,
-            epsilon=0.0,
-            delta=0.0,
-            accountant="none",
-            curator="none",
-            n_units=n_tasks,
+    def _learned(models: Array) -> Learned:
+        return Learned(
+            coef=models[..., :-1],
+            intercept=models[..., -1],
+            statement=_statement(len(models)),
         )
 
     def _rehearse(self, sizes: Any) -> Statement:
-        return self._stated(self._statement(sizes.n_tasks))
+        return self._stated(_statement(sizes.n_tasks))
 
 
 class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):

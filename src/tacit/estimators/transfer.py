@@ -196,7 +196,7 @@ class TransferEstimator(RowPrivateClassifier):
             return replace(statement, not_protected=(*statement.not_protected, _SOURCE_CLASSES))
         return super()._stated(statement)
 
-    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:
+    def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:  # type: ignore[override]
         packages, design = self._requested.packages, self._design(tasks.n_features)
         targets = tasks.take_tasks(self._targets(tasks))
         for package in packages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tacit.tasks._labels import group_labels
 from tacit.tasks._taskset import TaskSet
 
 __all__ = ["ParquetRows", "ParquetTasks", "coded", "read_whole"]
+
+Encode = Callable[[AnyArray], Array]
 
 # Rows decoded at a time: the columns of a piece stay in cache while they are woven into rows.
 PIECE = 8192
@@ -41,6 +43,9 @@ class ParquetTasks:
         Column to learn.
     features : sequence of str, optional
         Columns to learn from; by default all others.
+    encode : callable, optional
+        Turns values of the target, as they stand in the file, into numbers; without it they must
+        be numbers.
 
     Attributes
     ----------
@@ -59,8 +64,9 @@ class ParquetTasks:
         tasks: str,
         target: str | None = None,
         features: Sequence[str] | None = None,
+        encode: Encode | None = None,
     ) -> None:
-        self._rows = ParquetRows(path, tasks, target, features)
+        self._rows = ParquetRows(path, tasks, target, features, encode=encode)
         self.feature_names = tuple(self._rows.features)
         self.names, self.offsets = _index(self._rows)
 
@@ -83,6 +89,11 @@ class ParquetTasks:
     def counts(self) -> IntArray:
         """Rows of each task (m,)."""
         return np.diff(self.offsets)
+
+    def targets(self) -> Iterator[AnyArray]:
+        """Yield the target's values as they stand in the file, some rows at a time."""
+        for piece in self._rows.pieces([str(self._rows.target)], size=8 * PIECE):
+            yield raw_values(piece.column(0))
 
     def batches(self, max_rows: int) -> Iterator[TaskSet]:
         """Yield consecutive tasks in sets of at most ``max_rows`` rows, in the file's order.
@@ -128,6 +139,7 @@ class ParquetRows:
         features: Sequence[str] | None,
         *,
         all_columns: bool = False,
+        encode: Encode | None = None,
     ) -> None:
         try:
             import pyarrow.parquet as pq
@@ -153,7 +165,9 @@ class ParquetRows:
         if not self.features and not all_columns:
             raise InvalidInput("features: no columns left; name at least one")
         self.dtype = _float_type(self.schema, self.features, "features")
-        self.target_dtype = _float_type(self.schema, [] if target is None else [target], "target")
+        self.encode = encode
+        numbers = [target] if target is not None and encode is None else []
+        self.target_dtype = _float_type(self.schema, numbers, "target") if numbers else np.float64
 
     @property
     def columns(self) -> list[str]:
@@ -202,10 +216,14 @@ class _Reader:
             for position in range(X.shape[1]):
                 X[done : done + count, position] = _floats(part.column(position))
             if y is not None:
-                y[done : done + count] = _floats(part.column(X.shape[1]))
+                y[done : done + count] = self._target(part.column(X.shape[1]))
             done += count
             self._used += count
         return X, y
+
+    def _target(self, column: Any) -> AnyArray:
+        encode = self._rows.encode
+        return _floats(column) if encode is None else encode(raw_values(column))
 
 
 def _files(path: Path) -> list[Path]:
@@ -257,6 +275,12 @@ def _floats(column: Any) -> AnyArray:
 
     if not pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
+    values: AnyArray = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def raw_values(column: Any) -> AnyArray:
+    """An Arrow column as it is: numbers as numbers, text as text, missing text as None."""
     values: AnyArray = column.to_numpy(zero_copy_only=False)
     return values
 

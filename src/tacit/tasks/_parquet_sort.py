@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit import _check
+from tacit._files import whole_file
 from tacit._types import IntArray
 from tacit.tasks._labels import group_labels
 from tacit.tasks._parquet import PIECE, ParquetRows, coded
@@ -36,14 +36,12 @@ def sort_parquet(
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".sorting-") as folder:
         buckets = [Path(folder) / f"{number}.parquet" for number in range(bucket_of[-1] + 1)]
         _write_buckets(rows, code_of, bucket_of, buckets)
-        complete = Path(folder) / "sorted.parquet"
-        with pq.ParquetWriter(complete, rows.schema) as writer:
+        with whole_file(destination) as beside, pq.ParquetWriter(beside, rows.schema) as writer:
             for bucket in buckets:
                 table = pq.read_table(bucket)
                 codes = _global_codes(table.column(tasks).combine_chunks(), code_of)
                 writer.write_table(table.take(np.argsort(codes, kind="stable")))
                 bucket.unlink()
-        os.replace(complete, destination)
     return destination
 
 
