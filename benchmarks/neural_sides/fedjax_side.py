@@ -42,9 +42,7 @@ model = fedjax.create_model_from_haiku(
         batch["y"], outputs
     ),
 )
-train_clients = create_train_for_each_client(
-    fedjax.model_grad(model), fedjax.optimizers.sgd(RATE)
-)
+train_clients = create_train_for_each_client(fedjax.model_grad(model), fedjax.optimizers.sgd(RATE))
 clients = [fedjax.ClientDataset({"x": X[i], "y": y[i].astype("int32")}) for i in range(len(X))]
 options = fedjax.ShuffleRepeatBatchHParams(batch_size=BATCH, num_epochs=1)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_DISABLE_DOCKER_CPU_WARNING", "1")
 
-from setting import BATCH, CLIENTS, CLIP, COHORT, IMAGES, NOISE, RATE, Gate, data  # noqa: E402
+from setting import BATCH, CLIENTS, CLIP, COHORT, IMAGES, NOISE, RATE, Gate, data
 
 X, y = data()
 
@@ -65,12 +66,10 @@ def rounds(grid: Grid, context: Context) -> None:  # noqa: ARG001
     strategy.start(grid, ArrayRecord(network().state_dict()), num_rounds=10**6)
 
 
-try:
+with contextlib.suppress(Exception):  # the end of the run, as the simulation reports it
     run_simulation(
         server_app,
         client_app,
         num_supernodes=CLIENTS,
         backend_config={"client_resources": {"num_cpus": 1}},
     )
-except Exception:  # the end of the run, as the simulation reports it
-    pass

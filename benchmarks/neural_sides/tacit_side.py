@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from setting import BATCH, CLASSES, CLIENTS, CLIP, COHORT, IMAGES, MODEL, NOISE, RATE, Gate
-from setting import cohorts, data
+from setting import (
+    BATCH,
+    CLASSES,
+    CLIENTS,
+    CLIP,
+    COHORT,
+    IMAGES,
+    MODEL,
+    NOISE,
+    RATE,
+    Gate,
+    cohorts,
+    data,
+)
 
 X, y = data()
 
@@ -16,9 +28,7 @@ from tacit.privacy.bounds import VectorClip  # noqa: E402
 from tacit.privacy.clipped_sums import clipped_sum  # noqa: E402
 from tacit.privacy.mechanisms import Gaussian  # noqa: E402
 
-model = (
-    neural.image_cnn(CLASSES) if MODEL == "cnn" else neural.multinomial_logistic(784, CLASSES)
-)
+model = neural.image_cnn(CLASSES) if MODEL == "cnn" else neural.multinomial_logistic(784, CLASSES)
 training = neural.LocalTraining(model, pull=neural.NoPull(), batch_size=BATCH)
 rows = neural.StackedRows.of(
     X.reshape(-1, 784), y.ravel(), np.arange(0, CLIENTS * IMAGES + 1, IMAGES)
@@ -42,7 +52,8 @@ while gate():
         learning_rate=RATE,
         clip=CLIP,
     ):
-        for total, part in zip(totals, clipped_sum(bound, jax.tree.leaves(done.updates)), strict=True):
+        parts = clipped_sum(bound, jax.tree.leaves(done.updates))
+        for total, part in zip(totals, parts, strict=True):
             total += part
     released = noise.release(np.concatenate([t.ravel() for t in totals]), entropy).value
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]

@@ -30,9 +30,7 @@ def setting():
 
 def tuned(method, epochs=1, strength=STRENGTH, models="own", rate=RATE):
     X, y, centre, own, keys = setting()
-    training = LocalTraining(
-        multinomial_logistic(D, CLASSES), batch_size=2 * ROWS, epochs=epochs
-    )
+    training = LocalTraining(multinomial_logistic(D, CLASSES), batch_size=2 * ROWS, epochs=epochs)
     return fine_tune(
         method,
         training,

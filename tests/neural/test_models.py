@@ -69,9 +69,14 @@ def test_pooling_takes_the_maximum_of_squares_and_cuts_an_odd_edge():
 
 
 def test_the_opening_is_a_constant_of_the_seed():
-    model = mlp(4, 2)
-    for first, again in zip(*map(jax.tree.leaves, (model.opening(1), model.opening(1))), strict=True):
-        np.testing.assert_array_equal(first, again)
+    first, again = (jax.tree.leaves(mlp(4, 2).opening(1)) for _ in range(2))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_model_of_the_same_sizes_is_the_same_object():
+    assert mlp(4, 2, hidden=[3]) is mlp(4, 2, hidden=(3,))
+    assert image_cnn(10) is image_cnn(10)
 
 
 def test_a_parameter_that_is_not_float32_is_refused_by_name():

@@ -14,7 +14,6 @@ import jax.numpy as jnp  # noqa: E402
 from tacit.neural import StackedRows  # noqa: E402
 from tacit.neural.rows import shuffled  # noqa: E402
 
-
 MOST = 1100
 
 

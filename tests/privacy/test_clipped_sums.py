@@ -41,7 +41,8 @@ def test_one_message_moves_the_sum_by_the_radius_at_most(seed, scale):
     parts = messages(seed, scale)
     without = [part[1:] for part in parts]
     bound = VectorClip(0.7)
-    moved = [a - b for a, b in zip(clipped_sum(bound, parts), clipped_sum(bound, without), strict=True)]
+    both = zip(clipped_sum(bound, parts), clipped_sum(bound, without), strict=True)
+    moved = [total - rest for total, rest in both]
     exact = sum(int(v * 2.0**60) ** 2 for part in moved for v in part.ravel())
     assert exact <= int(0.7 * 2.0**60) ** 2
 

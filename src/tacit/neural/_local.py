@@ -20,6 +20,8 @@ from tacit.neural.rows import Slice
 
 __all__ = ["Knobs", "LocalTraining", "local_turn"]
 
+_MEAN_REGULARISED = Quadratic()
+
 
 @dataclass(frozen=True)
 class LocalTraining:
@@ -43,7 +45,7 @@ class LocalTraining:
 
     model: Model
     loss: Callable[[Any, Any], Any] = cross_entropy
-    pull: Pull = Quadratic()
+    pull: Pull = _MEAN_REGULARISED
     batch_size: int = 10
     epochs: int = 1
     steps: int | None = None
@@ -114,16 +116,19 @@ def local_turn(
     """
     size = training.batch_size
     n_batches = (rows.count + size - 1) // size
-    importance = _importance(training, centre, rows)
+    wide_centre = training.model.widen(centre)
+    importance = _importance(training, wide_centre, rows)
 
     def step(s: Any, params: Any) -> Any:
         batch = rows.minibatch(key, s // n_batches, s % n_batches, size)
         gradient = jax.grad(
-            lambda p: _objective(training, p, centre, importance, strength, batch)
+            lambda p: _objective(training, p, wide_centre, importance, strength, batch)
         )(params)
         return jax.tree.map(lambda p, g: p - knobs.learning_rate * g, params, gradient)
 
-    after = jax.lax.fori_loop(0, training.n_steps(n_batches), step, start)
+    n_steps = training.n_steps(n_batches)
+    wide = jax.lax.fori_loop(0, n_steps, step, training.model.widen(start))
+    after = training.model.narrow(wide)
     update = jax.tree.map(jnp.subtract, after, centre)
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(update)))
     finite = jnp.isfinite(norm)

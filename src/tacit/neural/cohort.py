@@ -29,7 +29,7 @@ from tacit.numerics.threads import n_threads
 
 __all__ = ["LocalTraining", "Turn", "train_cohort"]
 
-_PARCEL_BYTES = 1 << 22
+_PARCEL_BYTES = 1 << 21
 _MOST_TASKS = 256
 
 

@@ -8,6 +8,7 @@ minibatch x (n, …). Anything of that form can be trained:
 - Equinox: ``params, rest = eqx.partition(net, eqx.is_inexact_array)`` and
   ``Model(lambda key: params, lambda p, x: jax.vmap(eqx.combine(p, rest))(x))``.
 
+Ready models of equal sizes are one object, so that fitting again compiles nothing again.
 ``apply`` must treat the rows of a minibatch independently: the last minibatch of an epoch is
 padded with rows of weight zero.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -27,13 +29,26 @@ from tacit.neural._layers import convolve, dense, initial, pool
 
 __all__ = ["Model", "image_cnn", "mlp", "multinomial_logistic", "sensor_cnn"]
 
+_LANES = 16
+
+
+def _same(params: Any) -> Any:
+    return params
+
 
 @dataclass(frozen=True)
 class Model:
-    """A model as two pure functions."""
+    """A model as two pure functions.
+
+    ``widen`` and ``narrow`` say in which form its parameters are trained, if another one is faster:
+    ``apply`` takes both, ``narrow(widen(params))`` is ``params``, and what is added has no effect
+    and no gradient.
+    """
 
     init: Callable[[Any], Any]
     apply: Callable[[Any, Any], Any]
+    widen: Callable[[Any], Any] = _same
+    narrow: Callable[[Any], Any] = _same
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
@@ -57,6 +72,7 @@ def _flat(x: Any) -> Any:
     return x.reshape(x.shape[0], -1)
 
 
+@cache
 def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
     """Return the linear model (softmax regression, with `cross_entropy`), zero at first."""
     _checked(n_features=n_features, n_outputs=n_outputs)
@@ -65,7 +81,22 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
         weight = jnp.zeros((n_features, n_outputs), jnp.float32)
         return {"weight": weight, "bias": jnp.zeros(n_outputs, jnp.float32)}
 
-    return Model(init, lambda params, x: dense(params, _flat(x)))
+    def apply(params: Any, x: Any) -> Any:
+        return dense(params, _flat(x))[:, :n_outputs]
+
+    # A product whose width is no multiple of the vector registers takes nearly twice as long.
+    lanes = -n_outputs % _LANES if 2 * n_outputs >= _LANES else 0
+
+    def widen(params: Any) -> Any:
+        def filled(leaf: Any) -> Any:
+            return jnp.pad(leaf, [(0, 0)] * (leaf.ndim - 1) + [(0, lanes)])
+
+        return jax.tree.map(filled, params)
+
+    def narrow(params: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[..., :n_outputs], params)
+
+    return Model(init, apply, widen, narrow) if lanes else Model(init, apply)
 
 
 def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Model:
@@ -73,6 +104,11 @@ def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Mode
     widths = (n_features, *hidden, n_outputs)
     for width in widths:
         positive_integer("width", width, remedy="n_features, hidden and n_outputs count units")
+    return _mlp(widths)
+
+
+@cache
+def _mlp(widths: tuple[int, ...]) -> Model:
 
     def init(key: Any) -> Any:
         keys = jax.random.split(key, len(widths) - 1)
@@ -88,6 +124,7 @@ def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Mode
     return Model(init, apply)
 
 
+@cache
 def _convolutional(
     shape: tuple[int, ...], kernel: int, channels: tuple[int, int], hidden: int, n_outputs: int
 ) -> Model:

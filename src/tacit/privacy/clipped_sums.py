@@ -8,12 +8,14 @@ read once for their norms and once for the sum, and nothing of their size is wri
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numba
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tacit._types import AnyArray
 from tacit.errors import InvalidInput
 from tacit.privacy.bounds import VectorClip
 
@@ -21,12 +23,23 @@ __all__ = ["clipped_sum"]
 
 _STEP_BITS = 30
 
-# Free order of a sum (``reassoc``) stays within the error bound that clipping aims below.
-_compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without the GIL, cached on disk where a cache can be written.
+
+    The free order of sums stays within the error that clipping aims below; NaN and infinity keep
+    their meaning.
+    """
+    free = {"reassoc", "contract"}
+    try:
+        compiled = numba.njit(nogil=True, cache=True, fastmath=free)(function)
+    except RuntimeError:  # no writable place for the cache: compile again in every process
+        compiled = numba.njit(nogil=True, fastmath=free)(function)
+    return compiled
 
 
 @_compiled
-def _add_squares(messages, squares):  # type: ignore[no-untyped-def]
+def _add_squares(messages: AnyArray, squares: AnyArray) -> None:
     for i in range(messages.shape[0]):
         total = 0.0
         for j in range(messages.shape[1]):
@@ -35,8 +48,8 @@ def _add_squares(messages, squares):  # type: ignore[no-untyped-def]
         squares[i] += total
 
 
-@njit(nogil=True, cache=True)
-def _add_steps(messages, factors, total):  # type: ignore[no-untyped-def]
+@_compiled
+def _add_steps(messages: AnyArray, factors: AnyArray, total: AnyArray) -> None:
     for i in range(messages.shape[0]):
         factor = factors[i]
         for j in range(messages.shape[1]):
