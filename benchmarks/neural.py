@@ -1,0 +1,251 @@
+"""Clients per second and peak memory of cohort training, against other frameworks in one run.
+
+``python benchmarks/neural.py`` makes an environment for every side (with uv if it is there, else
+venv and pip; under ``--cache``), starts all of them, and asks each in turns for one round, so that
+all see the same load; it prints a table a model and writes ``benchmarks/results/neural.json``.
+A side that cannot be installed or started is left out, and the table says so.
+
+A round is a cohort of 50 clients of 40 images each, one local epoch in batches of 10, updates
+clipped, summed and noised. Models: the two-convolution network (5×5, 32 and 64, dense 512) and
+multinomial logistic regression (784 × 62). The first round, from the start of the process, is
+stated apart. Memory is the proportional set size of the side's processes, at its largest.
+PyTorch sides run once with one thread and once with all; the better one counts for the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+TORCH = "torch>=2.6"
+SIDES = {
+    "tacit": [f"{HERE.parent}[neural]"],
+    "pfl": ["pfl[pytorch]>=0.5", TORCH],
+    "fedjax": ["fedjax>=0.0.17"],
+    "flower": ["flwr[simulation]>=1.20", TORCH],
+    "torch": [TORCH, "numpy"],
+}
+ONE_THREAD_TOO = ("pfl", "torch")
+COHORT, IMAGES = 50, 40
+# Multiply-adds of one image, forward; a step takes about three times as many.
+PRODUCTS = {"cnn": 784 * 25 * 32 + 196 * 800 * 64 + 3136 * 512 + 512 * 62, "logistic": 784 * 62}
+
+
+def environment(name: str, cache: Path) -> Path | None:
+    """Return the interpreter of the side's environment, made if need be; None if it failed."""
+    home = cache / name
+    python = home / "bin" / "python"
+    done = home / "installed.json"
+    wanted = json.dumps(SIDES[name])
+    if done.exists() and done.read_text() == wanted:
+        return python
+    home.parent.mkdir(parents=True, exist_ok=True)
+    uv = shutil.which("uv")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if uv:
+        steps = [
+            [uv, "venv", "-q", "--clear", "--python", version, str(home)],
+            [uv, "pip", "install", "-q", "--torch-backend", "cpu", "--python", str(python)],
+        ]
+    else:
+        steps = [[sys.executable, "-m", "venv", "--clear", str(home)]]
+        steps += [[str(python), "-m", "pip", "install", "-q"]]
+    steps[-1] += SIDES[name]
+    for step in steps:
+        made = subprocess.run(step, capture_output=True, text=True)
+        if made.returncode:
+            print(f"{name}: left out, cannot be installed: {made.stderr.strip()[-300:]}")
+            return None
+    done.write_text(wanted)
+    return python
+
+
+def proportional_memory(root: int) -> int:
+    """Return the bytes of a process and its descendants, shared pages split among their users."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(status.parent.name))
+    total, family = 0, [root]
+    while family:
+        process = family.pop()
+        family += children.get(process, [])
+        try:
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return total
+
+
+class Side:
+    """One framework in its own process, one round at a time."""
+
+    def __init__(self, name: str, python: Path, model: str, threads: int) -> None:
+        self.name, self.seconds, self.peak = name, [], 0
+        several = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        self.process = subprocess.Popen(
+            [str(python), str(HERE / "neural_sides" / f"{name.split()[0]}_side.py"), model],
+            env=os.environ | several,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.cold = self._answer()
+
+    def _answer(self) -> float | None:
+        """Return the seconds the side reports, watching its memory meanwhile; None at its end."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while True:
+                self.peak = max(self.peak, proportional_memory(self.process.pid))
+                if over.wait(0.5):
+                    break
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            for line in self.process.stdout:
+                if line.startswith("@@"):
+                    return float(line[2:])
+            return None
+        finally:
+            over.set()
+            watcher.join()
+
+    def round(self) -> None:
+        """Ask for one round."""
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        seconds = self._answer()
+        if seconds is not None:
+            self.seconds.append(seconds)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def peak_flops(seconds: float = 1.0) -> float:
+    """Return the most float32 operations a second that numpy's matrix product reaches here."""
+    a = np.random.default_rng(0).random((2048, 2048), dtype=np.float32)
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begin = time.perf_counter()
+        a @ a
+        best = min(best, time.perf_counter() - begin)
+    return 2 * 2048**3 / best
+
+
+def measure(model: str, pythons: dict[str, Path], turns: int, peak: float) -> list[dict[str, Any]]:
+    """Return a row for every side."""
+    threads = len(os.sched_getaffinity(0))
+    starts = [(name, name, threads) for name in pythons]
+    starts += [(f"{name} (1 thread)", name, 1) for name in ONE_THREAD_TOO if name in pythons]
+    sides = []
+    for label, name, count in starts:
+        side = Side(label, pythons[name], model, count)
+        if side.cold is None:
+            print(f"{label}: left out, did not finish its first round")
+            side.close()
+        else:
+            sides.append(side)
+    for _ in range(turns):
+        for side in sides:
+            side.round()
+    for side in sides:
+        side.close()
+    operations = 6 * PRODUCTS[model] * IMAGES
+    rows = []
+    for side in sides:
+        rate = COHORT / statistics.median(side.seconds) if side.seconds else float("nan")
+        rows.append(
+            {
+                "model": model,
+                "side": side.name,
+                "clients/s": rate,
+                "best clients/s": COHORT / min(side.seconds, default=float("nan")),
+                "first round s": side.cold,
+                "peak MB": side.peak / 1e6,
+                "share of peak FLOP/s": rate * operations / peak,
+            }
+        )
+    return rows
+
+
+def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Return tacit's clients per second over each peer's better run, and memory over pfl's."""
+    own = next(row for row in rows if row["side"] == "tacit")
+    found: dict[str, float] = {}
+    for row in rows:
+        peer = row["side"].split()[0]
+        if peer != "tacit":
+            ratio = own["clients/s"] / row["clients/s"]
+            found[peer] = min(ratio, found.get(peer, float("inf")))
+            if peer == "pfl":
+                memory = own["peak MB"] / row["peak MB"]
+                found["memory / pfl"] = max(memory, found.get("memory / pfl", 0.0))
+    return found
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the rows and the ratios."""
+    names = list(rows[0])
+    print("  ".join(f"{name:>16}" for name in names))
+    for row in rows:
+        cells = (f"{v:.3g}" if isinstance(v, float) and v < 1 else v for v in row.values())
+        cells = (f"{v:.1f}" if isinstance(v, float) else str(v) for v in cells)
+        print("  ".join(f"{cell:>16}" for cell in cells))
+    said = ", ".join(f"{name} {value:.2f}" for name, value in ratios(rows).items())
+    print(f"tacit over: {said}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=["cnn", "logistic"], choices=PRODUCTS)
+    parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
+    parser.add_argument("--turns", type=int, default=9, help="rounds of each side")
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "tacit" / "peers")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "neural.json")
+    chosen = parser.parse_args()
+    made = {name: environment(name, chosen.cache) for name in chosen.sides}
+    pythons = {name: python for name, python in made.items() if python is not None}
+    peak, load = peak_flops(), os.getloadavg()[0]
+    cores = len(os.sched_getaffinity(0))
+    print(f"{cores} cores, load {load:.1f} before, {peak / 1e9:.0f} GFLOP/s peak; medians\n")
+    report: dict[str, Any] = {
+        "machine": {"cores": cores, "load": load, "peak FLOP/s": peak},
+        "python": platform.python_version(),
+    }
+    for model in chosen.models:
+        rows = measure(model, pythons, chosen.turns, peak)
+        show(rows)
+        report[model] = {"rows": rows, "ratios": ratios(rows)}
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    chosen.out.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

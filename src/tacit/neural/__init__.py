@@ -1,0 +1,43 @@
+"""Neural personal models on JAX: models as pure functions, cohort training, fine-tuning.
+
+Needs the extra ``neural`` (``pip install 'tacit[neural]'``). A model is a pair of pure functions,
+``init(key)`` and ``apply(params, x)``, with any pytree of float32 arrays as parameters, so Flax,
+Haiku and Equinox models fit as they are.
+"""
+
+from __future__ import annotations
+
+try:
+    import jax as _jax  # noqa: F401
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"tacit.neural needs {missing.name!r}; install it with: pip install 'tacit[neural]'",
+        name=missing.name,
+    ) from missing
+
+from tacit.neural.cohort import LocalTraining, Turn, train_cohort
+from tacit.neural.finetune import fine_tune
+from tacit.neural.losses import cross_entropy, squared_error
+from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
+from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
+from tacit.neural.rows import StackedRows
+
+__all__ = [
+    "ElasticWeights",
+    "LocalTraining",
+    "Model",
+    "NoPull",
+    "Pull",
+    "Quadratic",
+    "StackedRows",
+    "SymmetrisedKL",
+    "Turn",
+    "cross_entropy",
+    "fine_tune",
+    "image_cnn",
+    "mlp",
+    "multinomial_logistic",
+    "sensor_cnn",
+    "squared_error",
+    "train_cohort",
+]

@@ -1,0 +1,161 @@
+"""Train a cohort: one compiled program, a loop over tasks inside it, one stream a core.
+
+A task's result depends on its own rows, its key and the public centre alone, bit for bit: tasks
+are taken one after the other (no batching over tasks, whose blocking could change bits), each with
+as many steps as its own rows need, in an order that comes from its own key. Loops have traced
+lengths, so neither the cohort's size nor the tasks' sizes are compiled in or padded.
+
+On a CPU every stream computes on one thread: small products gain nothing from two, and results do
+not depend on how many there are. On a GPU there is one stream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacit._types import AnyArray, Array, IntArray
+from tacit.neural._local import Knobs, LocalTraining, local_turn
+from tacit.neural.rows import StackedRows
+from tacit.numerics.threads import n_threads
+
+__all__ = ["LocalTraining", "Turn", "train_cohort"]
+
+_PARCEL_BYTES = 1 << 21
+_MOST_TASKS = 256
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What some tasks of the cohort end a turn with.
+
+    ``positions`` (b,) of the tasks, ``updates`` (b, …) to be bounded and sent, ``models`` (b, …)
+    to be kept at home (None if the tasks keep no model); leaves are float32 arrays.
+    """
+
+    positions: IntArray
+    updates: Any
+    models: Any
+
+
+def _parcel(
+    training: LocalTraining,
+    models: Any,
+    centre: Any,
+    rows: StackedRows,
+    tasks: tuple[Any, Any, Any],
+    n_tasks: Any,
+    turn: Any,
+    knobs: Knobs,
+) -> tuple[Any, Any]:
+    """Return models and updates of the first ``n_tasks`` of the parcel's slots, traced."""
+    positions, keys, strengths = tasks
+
+    def one(k: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        kept, updates = ends
+        start = centre if kept is None else jax.tree.map(lambda leaf: leaf[k], kept)
+        key = jax.random.fold_in(jax.random.wrap_key_data(keys[k]), turn)
+        model, update = local_turn(
+            training, start, centre, rows.of_task(positions[k]), key, strengths[k], knobs
+        )
+
+        def put(stack: Any, leaf: Any) -> Any:
+            return jax.lax.dynamic_update_index_in_dim(stack, leaf, k, 0)
+
+        if kept is not None:
+            kept = jax.tree.map(put, kept, model)
+        return kept, jax.tree.map(put, updates, update)
+
+    capacity = len(positions)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), centre)
+    return jax.lax.fori_loop(0, n_tasks, one, (models, zeros))
+
+
+@cache
+def _compiled(backend: str) -> Any:
+    options = {"xla_cpu_multi_thread_eigen": False} if backend == "cpu" else None
+    return jax.jit(_parcel, static_argnums=0, donate_argnums=1, compiler_options=options)
+
+
+def _capacity(centre: Any) -> int:
+    """Return the slots of a parcel: a constant of the model, so that nothing compiles twice."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(centre))
+    return max(1, min(_MOST_TASKS, _PARCEL_BYTES // size))
+
+
+def _slots(values: AnyArray, capacity: int) -> AnyArray:
+    return np.resize(values, (capacity, *values.shape[1:]))
+
+
+def train_cohort(
+    training: LocalTraining,
+    rows: StackedRows,
+    positions: IntArray,
+    *,
+    centre: Any,
+    models: Any,
+    keys: AnyArray,
+    turn: int,
+    strength: float | Array,
+    learning_rate: float,
+    clip: float = float("inf"),
+) -> Iterator[Turn]:
+    """Yield the turns of the tasks at ``positions``, a few tasks at a time, in their order.
+
+    Parameters
+    ----------
+    training : LocalTraining
+        What a task does; compiled the first time it is seen.
+    rows : StackedRows
+        Rows of all tasks of the stack.
+    positions : ndarray of shape (b,)
+        Tasks that take part.
+    centre : pytree
+        The public centre, float32.
+    models : pytree or None
+        Personal models (m, …) to start from; None starts every task at the centre and keeps none.
+    keys : ndarray of shape (m, 2), uint32
+        A key a task, kept at home.
+    turn : int
+        Number of the call; another one gives other minibatches.
+    strength : float or ndarray of shape (m,)
+        λ of the pull, for all or by task.
+    learning_rate, clip : float
+        Step of SGD; radius γ of an update.
+
+    Guarantee: none by itself. Updates have norm γ up to rounding in float32; the bound that the
+    sensitivity rests on is taken again, exactly, by `tacit.privacy.VectorClip` as they leave.
+    """
+    centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), centre)
+    capacity = _capacity(centre)
+    strengths = np.broadcast_to(np.asarray(strength, np.float32), len(keys))
+    knobs = Knobs(np.float32(learning_rate), np.float32(clip))
+    backend = jax.default_backend()
+    run = _compiled(backend)
+
+    def parcel(chosen: IntArray) -> Turn:
+        slots = _slots(chosen, capacity).astype(np.int32)
+        kept = None if models is None else jax.tree.map(lambda leaf: leaf[slots], models)
+        tasks = slots, keys[slots], strengths[slots]
+        count = np.int32(len(chosen))
+        kept, updates = run(training, kept, centre, rows, tasks, count, np.uint32(turn), knobs)
+        kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(chosen)], (kept, updates))
+        return Turn(chosen, updates, kept)
+
+    streams = n_threads() if backend == "cpu" else 1
+    waiting: deque[Future[Turn]] = deque()
+    with ThreadPoolExecutor(streams) as pool:
+        for low in range(0, len(positions), capacity):
+            waiting.append(pool.submit(parcel, positions[low : low + capacity]))
+            if len(waiting) > streams:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

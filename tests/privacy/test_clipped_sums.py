@@ -1,0 +1,71 @@
+"""The fused sum of clipped messages: the bits of clipping, then adding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.errors import InvalidInput
+from tacit.privacy.bounds import VectorClip
+from tacit.privacy.clipped_sums import clipped_sum
+
+
+def messages(seed, scale, b=5):
+    rng = np.random.default_rng(seed)
+    parts = [(b, 3, 4), (b, 7), (b, 1)]
+    return [(scale * rng.standard_normal(shape)).astype(np.float32) for shape in parts]
+
+
+def flat(parts):
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    scale=st.sampled_from([1e-30, 0.01, 0.2, 1.0, 1e6, 1e37]),
+    radius=st.sampled_from([0.3, 1.0, 2.0**40]),
+)
+def test_the_sum_is_that_of_clipped_messages(seed, scale, radius):
+    parts = messages(seed, scale)
+    bound = VectorClip(radius)
+    got = np.concatenate([part.ravel() for part in clipped_sum(bound, parts)])
+    expected = bound.aggregate(bound(flat(parts)))
+    # The two take norms in another order, so a message may land one step (2⁻³⁰) apart.
+    np.testing.assert_allclose(got, expected, rtol=0, atol=5 * 2.0**-29 * radius)
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.2, 1.0, 1e6]))
+def test_one_message_moves_the_sum_by_the_radius_at_most(seed, scale):
+    parts = messages(seed, scale)
+    without = [part[1:] for part in parts]
+    bound = VectorClip(0.7)
+    both = zip(clipped_sum(bound, parts), clipped_sum(bound, without), strict=True)
+    moved = [total - rest for total, rest in both]
+    exact = sum(int(v * 2.0**60) ** 2 for part in moved for v in part.ravel())
+    assert exact <= int(0.7 * 2.0**60) ** 2
+
+
+def test_sums_of_parcels_add_up_exactly_in_any_order():
+    parts = messages(1, 3.0, b=9)
+    bound = VectorClip(1.0)
+    whole = clipped_sum(bound, parts)
+    cut = [clipped_sum(bound, [part[rows] for part in parts]) for rows in (slice(5, 9), slice(5))]
+    for total, first, second in zip(whole, *cut, strict=True):
+        np.testing.assert_array_equal(total, first + second)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_message_that_is_not_finite_is_refused_by_number(bad):
+    parts = messages(0, 1.0)
+    parts[1][3, 2] = bad
+    with pytest.raises(InvalidInput, match="in message 3"):
+        clipped_sum(VectorClip(1.0), parts)
+
+
+def test_only_float32_parts_of_equal_length_are_taken():
+    parts = messages(0, 1.0)
+    for wrong in ([], [parts[0], parts[1][:2]], [parts[0].astype(float)]):
+        with pytest.raises(InvalidInput, match="float32"):
+            clipped_sum(VectorClip(1.0), wrong)
