@@ -28,7 +28,7 @@ CONVERSATIONS = {
     "relationships": (RelationshipProtocol, {}),
     "low rank": (ModelProtectedProtocol, {"shares": (1.0, 2.0)}),
     "group sparse": (ModelProtectedProtocol, {"diagonal": True}),
-    "low rank and rows": (ModelProtectedProtocol, {"rows": RowProtection(1, 1.0, 3.0)}),
+    "low rank and rows": (ModelProtectedProtocol, {"rows": True}),
     "gradient rounds": (ProximalProtocol, {"shares": (1.0,) * 3}),
     "soft threshold": (ProximalProtocol, {"shares": (1.0,) * 3, "shrinkage": "soft-threshold"}),
     "decomposed": (DecomposedProtocol, {}),
@@ -36,23 +36,29 @@ CONVERSATIONS = {
 }
 
 
-def tasks_of(loss):
+def tasks_of(loss, *, n_features=N_FEATURES, n_outputs=1):
     rng = np.random.default_rng(0)
     counts = rng.integers(5, 12, N_TASKS)
     task = np.repeat(np.arange(N_TASKS), counts)
-    X = rng.standard_normal((len(task), N_FEATURES))
-    W = rng.standard_normal((N_TASKS, 2)) @ rng.standard_normal((2, N_FEATURES)) + 1.0
+    X = rng.standard_normal((len(task), n_features))
+    W = rng.standard_normal((N_TASKS, 2)) @ rng.standard_normal((2, n_features)) + 1.0
     y = np.einsum("nd,nd->n", X, W[task]) + 0.1 * rng.standard_normal(len(task))
-    y = y if loss.name == "squared" else (y > 0).astype(float)
+    if n_outputs > 1:
+        y = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_outputs + 1)[1:-1])).astype(float)
+    elif loss.name != "squared":
+        y = (y > 0).astype(float)
     return TaskSet.from_arrays(X, y, task)
 
 
-def staged(name, loss, *, epsilon=2000.0, delta=1e-5):
+def staged(name, loss, *, epsilon=2000.0, delta=1e-5, n_features=N_FEATURES, n_outputs=1):
     """Return a protocol and its schedule; at so large an ε something stands out of the noise."""
     kind, options = CONVERSATIONS[name]
-    if "rows" in options and loss.name == "logistic":
-        options = {**options, "rows": RowProtection(1, 1.0)}
-    protocol = kind(loss=loss, n_tasks=N_TASKS, n_features=N_FEATURES, **options)
+    if "rows" in options:
+        bound = 3.0 if loss.name == "squared" else None
+        options = {**options, "rows": RowProtection(n_outputs, 1.0, bound)}
+    protocol = kind(
+        loss=loss, n_tasks=N_TASKS, n_features=n_features, n_outputs=n_outputs, **options
+    )
     by_unit = [
         Schedule.calibrate(rounds, epsilon=epsilon, delta=delta)
         for unit in (Unit.ROW, Unit.TASK)
