@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InvalidInput
-from tacit.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from tacit.privacy.plan import Plan
 
 __all__ = ["estimator_class", "methods", "plan"]
 
@@ -86,7 +88,5 @@ def plan(
             f"{unknown[0]}={settings[unknown[0]]!r}: {method} has no such parameter; it has "
             f"{', '.join(chosen._get_param_names())}"
         )
-    planned: Plan = chosen(**settings).plan(
-        n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows
-    )
+    planned: Plan = chosen(**settings).plan(n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows)
     return planned

@@ -14,7 +14,16 @@ import numpy as np
 
 from tacit._types import AnyArray, Array
 
-__all__ = ["eigh", "eigvalsh", "finite_models", "finite_tasks", "inv", "settled", "solve", "weighted"]
+__all__ = [
+    "eigh",
+    "eigvalsh",
+    "finite_models",
+    "finite_tasks",
+    "inv",
+    "settled",
+    "solve",
+    "weighted",
+]
 
 
 def finite_tasks(stack: Array) -> AnyArray:

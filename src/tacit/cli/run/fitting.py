@@ -263,5 +263,7 @@ def _rehearsed(estimator: Any, train: Prepared) -> tuple[Plan, Statement]:
     sizes = Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
     with current().warnings_as_lines():
         search = hasattr(estimator, "parameters")
-        plan: Plan = (estimator.estimator if search else estimator).plan(**dataclasses.asdict(sizes))
+        plan: Plan = (estimator.estimator if search else estimator).plan(
+            **dataclasses.asdict(sizes)
+        )
         return plan, estimator._rehearse(sizes)
