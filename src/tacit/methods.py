@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InvalidInput
-from tacit.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from tacit.privacy.plan import Plan
 
 __all__ = ["estimator_class", "methods", "plan"]
 

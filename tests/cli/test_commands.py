@@ -15,6 +15,7 @@ COMMANDS = (
     "predict",
     "report",
     "export",
+    "join",
     "plan",
     "audit",
     "ledger",
@@ -56,11 +57,16 @@ def test_plan_prints_noise_and_bytes_for_a_billion_parties(run):
     given = ("--tasks", "1000000000", "--features", "27", "--method", "low-rank")
     result = run("plan", *given, "--rounds", "10", "--json")
     body = json.loads(result.stdout)
-    assert body["bytes_up"] == 27 * 8
+    assert body["bytes_up"] == 10 * 27 * 8
+    assert sum(release["turns"] for release in body["releases"]) == 10
     assert body["releases"][0]["noise_multiplier"] > 0
     assert "noise multiplier" in run("plan", *given).stdout
     assert run("plan", *given[:4], "--method", "magic").exit_code == 2
     assert run("plan", "--tasks", "0", "--features", "2").exit_code == 2
+    proximal = run("plan", *given, "--rounds", "4", "--set", "update=proximal", "--json")
+    noises = [release["scale"] for release in json.loads(proximal.stdout)["releases"]]
+    assert len(noises) == 4
+    assert sorted(noises, reverse=True) == noises
 
 
 def test_an_audit_that_refutes_the_claim_ends_with_5(run):

@@ -18,7 +18,7 @@ from tacit.protocols.mean_regularized import MeanRegularizedProtocol
 def struck(*_):
     os.kill(os.getpid(), signal.{name})
     signal.pause()
-MeanRegularizedProtocol.listen = struck
+MeanRegularizedProtocol.read = struck
 from tacit.cli import main
 main()
 """
@@ -39,7 +39,8 @@ def test_a_struck_run_is_counted_in_full_and_leaves_no_model(table, name, code):
     assert not (folder / "manifest.json").exists()
     if name == "SIGINT":
         assert "interrupted" in done.stderr
-        assert [path.name for path in folder.iterdir()] == ["ledger.db"]
+        assert "--resume run" in done.stderr
+        assert sorted(path.name for path in folder.iterdir()) == ["ledger.db", "unfinished"]
         assert sorted(path.name for path in table.parent.iterdir()) == ["data.csv", "run"]
     with Ledger(folder / "ledger.db") as ledger:
         ledger.verify()

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from tacit._version import __version__
-from tacit.cli import audit, datasets, demo, fit, ledger, methods, plan, predict, report, reproduce
+from tacit.cli import (
+    audit,
+    datasets,
+    demo,
+    fit,
+    join,
+    ledger,
+    methods,
+    plan,
+    predict,
+    report,
+    reproduce,
+)
 from tacit.cli._exits import EPILOG, GuardedGroup
 
 __all__ = ["app"]
@@ -23,6 +35,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
+app.command("join")(join.join)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
 app.command("export")(report.export)

@@ -8,7 +8,6 @@ import typer
 from rich.table import Column, Table
 
 from tacit.cli._output import Json, Quiet, begin
-from tacit.privacy.plan import BYTES_PER_NUMBER as NUMBER
 
 __all__ = ["methods"]
 
@@ -23,6 +22,7 @@ def methods(
     output = begin(quiet=quiet, as_json=json)
     import tacit
     from tacit.cli.run import methods as _methods
+    from tacit.privacy.plan import BYTES_PER_NUMBER as NUMBER
 
     table = Table(Column("method", no_wrap=True), "for", "protects", "up", "down", "targets")
     listed = []

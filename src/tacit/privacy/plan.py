@@ -58,7 +58,7 @@ class PlannedRelease:
             turns=round.turns,
             sensitivity=reach,
             scale=float(mechanism.scale),
-            noise_multiplier=mechanism.deviation(round.shape) / reach if reach else 0.0,
+            noise_multiplier=float(mechanism.scale) / reach if reach else 0.0,
             noise_to_signal=noise / (members * length),
             expected_cohort=None if everybody else members,
         )
