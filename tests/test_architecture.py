@@ -13,8 +13,8 @@ import tacit
 
 SOURCE = Path(tacit.__file__).parent
 FORBIDDEN = {
-    "privacy": {"protocols", "engines", "estimators", "baselines", "numerics", "audit"},
-    "protocols": {"engines", "estimators", "baselines", "audit"},
+    "privacy": {"protocols", "engines", "estimators", "joint", "numerics", "audit"},
+    "protocols": {"engines", "estimators", "joint", "audit"},
     "numerics": {"privacy", "protocols", "engines", "estimators", "audit"},
     "engines": {"estimators", "audit"},
     "tasks": {"privacy", "protocols", "engines", "estimators", "numerics"},

@@ -43,7 +43,7 @@ def data_of(name):
     task = np.repeat(np.arange(N_TASKS), 9)
     X = rng.standard_normal((len(task), N_FEATURES))
     y = X @ rng.standard_normal(N_FEATURES)
-    return X, (np.digitize(y, [-0.5, 0.5]) if name.endswith("Classifier") else y), task
+    return X, (np.digitize(y, [-0.5, 0.5]) if name.endswith(("Classifier", "Regression")) else y), task
 
 
 class Watched(Ledger):
@@ -104,7 +104,7 @@ def _takes(model):
 def sizes_of(model):
     from tacit.estimators._private import Sizes
 
-    outputs = 3 if type(model).__name__.endswith("Classifier") else 1
+    outputs = 3 if type(model).__name__.endswith(("Classifier", "Regression")) else 1
     return Sizes(N_TASKS, N_FEATURES, outputs, 9 * N_TASKS)
 
 

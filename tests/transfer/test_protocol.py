@@ -48,7 +48,7 @@ def test_planned_events_are_charged_and_stated(method, delta, n_classes, monkeyp
     monkeypatch.setattr(
         tacit.privacy.ledger.Reservation,
         "charge",
-        lambda self, event: (charged.append(event), charge(self, event))[1],
+        lambda self, event, **facts: (charged.append(event), charge(self, event, **facts))[1],
     )
     model = method(0.7, delta, classes=tuple(range(n_classes)))
     n_outputs = 1 if n_classes == 2 else n_classes
