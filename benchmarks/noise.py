@@ -56,12 +56,7 @@ def main() -> None:
     rates = {
         "gaussian (rounded real)": rate(lambda: samplers.gaussian(1.0, n, entropy), n),
         "gaussian release": rate(lambda: gaussian.release(values, entropy), n),
-        "discrete gaussian, σ = 3": rate(lambda: samplers.discrete_gaussian(3.0, n, entropy), n),
-        "discrete gaussian, σ = 2²⁰": rate(
-            lambda: samplers.discrete_gaussian(2.0**20, n, entropy), n
-        ),
         "laplace (rounded real)": rate(lambda: samplers.laplace(1.0, n, entropy), n),
-        "discrete laplace, b = 3": rate(lambda: samplers.discrete_laplace(3.0, n, entropy), n),
         "OpenDP gaussian": opendp_rate("gaussian"),
         "OpenDP laplace": opendp_rate("laplace"),
         "numpy normal (unsafe)": rate(lambda: generator.normal(size=n), n),

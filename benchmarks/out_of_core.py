@@ -53,7 +53,7 @@ def write(path: Path, n_tasks: int) -> None:
 def fit(name: str, path: Path, *, streamed: bool, n_tasks: int) -> dict[str, float]:
     """Fit once and return times and the peak of memory in GB; reading the file counts.
 
-    Seconds of the processor are compared, which a busy machine changes less than those of the clock.
+    Processor seconds are compared, which a busy machine changes less than those of the clock.
     """
     import tacit
 
