@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.privacy import SystemEntropy, samplers
+from tacit.privacy import SystemEntropy
 from tacit.privacy.mechanisms import Gaussian, TwoSidedWishart
+from tacit.privacy.noise import perturb
 
 OPENDP_DRAWS = 20_000
 
@@ -54,14 +55,9 @@ def main() -> None:
     gaussian = Gaussian(sensitivity=1.0, noise_multiplier=1.0)
 
     rates = {
-        "gaussian (rounded real)": rate(lambda: samplers.gaussian(1.0, n, entropy), n),
+        "gaussian (rounded real)": rate(lambda: perturb.gaussian(1.0, n, entropy), n),
         "gaussian release": rate(lambda: gaussian.release(values, entropy), n),
-        "discrete gaussian, σ = 3": rate(lambda: samplers.discrete_gaussian(3.0, n, entropy), n),
-        "discrete gaussian, σ = 2²⁰": rate(
-            lambda: samplers.discrete_gaussian(2.0**20, n, entropy), n
-        ),
-        "laplace (rounded real)": rate(lambda: samplers.laplace(1.0, n, entropy), n),
-        "discrete laplace, b = 3": rate(lambda: samplers.discrete_laplace(3.0, n, entropy), n),
+        "laplace (rounded real)": rate(lambda: perturb.laplace(1.0, n, entropy), n),
         "OpenDP gaussian": opendp_rate("gaussian"),
         "OpenDP laplace": opendp_rate("laplace"),
         "numpy normal (unsafe)": rate(lambda: generator.normal(size=n), n),

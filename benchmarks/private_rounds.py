@@ -13,12 +13,14 @@ import time
 
 import numpy as np
 
+from tacit.engines import Local, conduct
 from tacit.losses import SquaredLoss
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.objective import Objective
 from tacit.penalties import Nuclear
-from tacit.privacy.noise.perturb import SystemEntropy
-from tacit.protocols.model_protected import moment_bound, moment_mechanism
+from tacit.privacy import Billboard
+from tacit.privacy.noise.entropy import SystemEntropy
+from tacit.privacy.schedule import Schedule
 from tacit.protocols.proximal_protected import ProximalProtocol
 from tacit.tasks import TaskSet
 
@@ -46,17 +48,20 @@ def _open_round(tasks: TaskSet, rounds: int) -> float:
 
 
 def _private_round(tasks: TaskSet, rounds: int) -> float:
-    noise = moment_mechanism("gaussian", moment_bound(None, diagonal=False), 10.0)
-    protocol = ProximalProtocol(
-        SquaredLoss(), tasks.n_tasks, (noise,) * (rounds + 1), fit_intercept=False
+    sizes, shares = (tasks.n_tasks, tasks.n_features), (1.0,) * (rounds + 1)
+    protocol = ProximalProtocol(SquaredLoss(), *sizes, shares=shares, fit_intercept=False)
+    schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-10)
+    entropy, clock = SystemEntropy(), []
+    parties = Local().parties(protocol, tasks, entropy=entropy)
+    conduct(
+        protocol,
+        schedule,
+        parties,
+        Billboard(),
+        entropy=entropy,
+        progress=lambda *_: clock.append(time.perf_counter()),
     )
-    state, entropy, times = protocol.start(tasks), SystemEntropy(), []
-    for t in range(rounds + 1):
-        start = time.perf_counter()
-        total = protocol.aggregate(protocol.bound(protocol.speak(state, t)))
-        state = protocol.listen(state, noise.release(total, entropy).value, t)
-        times.append(time.perf_counter() - start)
-    return float(np.median(times[1:]))
+    return float(np.median(np.diff(clock)))
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ def _imports(path: Path) -> set[str]:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+    # How a machine computes (threads, warnings) is no business of a layer.
+    found = {name for name in found if not name.startswith("tacit.numerics.threads")}
     return {name.split(".")[1] for name in found if name.startswith("tacit.")}
 
 

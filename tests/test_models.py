@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -99,10 +101,10 @@ def test_saving_again_replaces_the_model_and_leaves_other_files_alone(saved):
 
 def test_a_failed_save_leaves_the_old_model(saved, monkeypatch):
     def no_space(*_):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(models.os, "replace", no_space)
+        patch.setattr(os, "replace", no_space)
         with pytest.raises(OSError, match="no space left"):
             models.save(saved, kind="other", manifest={}, arrays={"coef": np.zeros(2)})
     assert models.read(saved)[0] == "LowRankRegressor"

@@ -27,7 +27,7 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.fsync(stream.fileno())
         os.replace(beside, path)
     except OSError as error:
-        if error.filename not in (None, str(beside), beside):
+        if error.errno is None or error.filename not in (None, str(beside), beside):
             raise
         # Name the file the user knows, not the one beside it.
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -9,6 +9,7 @@ step per task, shape (m,) or (m, 1), so that every task can walk at its own curv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +23,8 @@ from tacit.errors import InvalidInput
 from tacit.numerics.shared_map import apply_map, second_moment, symmetric_spectrum
 
 __all__ = [
+    "OWN_PENALTIES",
+    "SHARED_PENALTIES",
     "FeatureGroup",
     "GraphLaplacian",
     "Lasso",
@@ -272,3 +275,16 @@ class GraphLaplacian(_Scaled):
             self._factors[weight] = scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(system))
         solved: Array = self._factors[weight].solve(np.ascontiguousarray(W, dtype=np.float64))
         return solved.astype(W.dtype)
+
+
+SHARED_PENALTIES: dict[str, Callable[[float], Penalty]] = {
+    "low-rank": Nuclear,
+    "group-sparse": FeatureGroup,
+}
+"""What couples the tasks of a structured method, by the name of its pattern."""
+OWN_PENALTIES: dict[str, Callable[[float], Penalty]] = {
+    "entries": Lasso,
+    "tasks": TaskGroup,
+    "ridge": Ridge,
+}
+"""What holds a part of a model that is a task's own, by name; all separable by task."""

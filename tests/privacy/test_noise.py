@@ -13,7 +13,6 @@ import pytest
 
 import tacit.privacy
 from tacit.errors import InvalidInput
-from tacit.privacy.noise import integers
 from tacit.privacy.noise import perturb as samplers
 from tacit.privacy.noise.entropy import (
     Entropy,
@@ -235,8 +234,6 @@ def test_seeded_draws_repeat_and_system_draws_do_not():
         lambda e: samplers.laplace(1.0, 9, e),
         lambda e: samplers.gamma_vector(1.0, 9, e),
         lambda e: samplers.wishart(1.0, 3, e),
-        lambda e: samplers.discrete_gaussian(1e6, 9, e),
-        lambda e: samplers.discrete_laplace(1e6, 9, e),
     ):
         assert np.array_equal(draw(SeededEntropy(8)), draw(SeededEntropy(8)))
         assert not np.array_equal(draw(SystemEntropy()), draw(SystemEntropy()))
@@ -246,32 +243,3 @@ def test_asymmetric_matrices_are_refused():
     for value in (np.zeros((2, 3)), np.array([[0.0, 1.0], [0.0, 0.0]])):
         with pytest.raises(InvalidInput, match=r"square|symmetric"):
             samplers.perturb_wishart(value, 1.0, SystemEntropy())
-
-
-@pytest.mark.parametrize("sigma", [0.05, 0.4, 3.0, 2.0**31])
-def test_discrete_draws_have_the_right_spread(sigma):
-    gaussian = samplers.discrete_gaussian(sigma, 20_000, SeededEntropy(1))
-    support = np.arange(-60, 61)
-    weights = np.exp(-(support**2) / (2 * sigma**2))
-    deviation = math.sqrt((support**2 @ weights) / weights.sum()) if sigma < 10 else sigma
-    assert gaussian.std() == pytest.approx(deviation, rel=0.04, abs=0.01)
-    laplace = samplers.discrete_laplace(sigma, 20_000, SeededEntropy(2))
-    ratio = math.exp(-1 / sigma)
-    assert np.mean(np.abs(laplace)) == pytest.approx(2 * ratio / (1 - ratio**2), rel=0.04, abs=0.01)
-    assert gaussian.dtype == laplace.dtype == np.int64
-
-
-def test_discrete_scales_out_of_range_are_refused():
-    for sampler in (samplers.discrete_gaussian, samplers.discrete_laplace):
-        with pytest.raises(InvalidInput, match="coarsen"):
-            sampler(2.0**33, 1, SystemEntropy())
-
-
-@pytest.mark.parametrize("name", ["gaussian", "laplace"])
-def test_discrete_draws_are_the_same_by_enclosures_as_by_floats(monkeypatch, name):
-    candidates = getattr(integers, f"_{name}_candidates")
-    fast = candidates(2.5, 200, SeededEntropy(9))
-    # An absurd error bound sends every proposal through the enclosures.
-    monkeypatch.setattr(integers, "NORMAL_ERROR", 1.0)
-    monkeypatch.setattr(integers, "EXPONENTIAL_ERROR", 1.0)
-    assert np.array_equal(candidates(2.5, 200, SeededEntropy(9)), fast)

@@ -11,15 +11,13 @@ from tacit.estimators._private import Sizes
 from tacit.estimators._structured import StructuredEstimator
 from tacit.joint.decomposed import choose_decomposed_strengths, fit_decomposed
 from tacit.joint.structured import StructuredFit
+from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.ledger import Ledger
 from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES
 from tacit.tasks import TaskSet
 
 __all__ = ["LowRankSparseClassifier", "LowRankSparseRegressor"]
-
-_PATTERNS = ("low-rank", "group-sparse")
 
 
 class _LowRankSparse(StructuredEstimator):
@@ -88,8 +86,8 @@ class _LowRankSparse(StructuredEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check.one_of("shared", self.shared, _PATTERNS)
-        _check.one_of("own", self.own, tuple(SPARSE_PENALTIES))
+        _check.one_of("shared", self.shared, tuple(SHARED_PENALTIES))
+        _check.one_of("own", self.own, tuple(OWN_PENALTIES))
         pure = "two-sided-wishart" if self.shared == "low-rank" else "laplace"
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, "wishart-published"))
         if self.own_alpha != "auto":

@@ -17,15 +17,13 @@ from tacit.joint.structured import (
     held_out_error,
     largest_strength,
     prepare,
-    shared_penalty,
     validation_folds,
 )
 from tacit.losses import Loss
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.objective import Objective
-from tacit.penalties import Penalty, Ridge
+from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES, Penalty, Ridge
 from tacit.protocols.decomposed import SplitPenalty
-from tacit.protocols.proximal_protected import SPARSE_PENALTIES
 from tacit.tasks import TaskSet
 
 __all__ = ["choose_decomposed_strengths", "fit_decomposed"]
@@ -54,8 +52,8 @@ def _solve(
 ) -> Array:
     """Return W = P + Q (with the intercept column last, if there is one) of prepared rows."""
     d = ready.n_features
-    parts: list[tuple[Penalty, int]] = [(shared_penalty(pattern, strengths[0]), d)]
-    parts.append((SPARSE_PENALTIES[own](strengths[1]), d))  # type: ignore[call-arg]
+    parts: list[tuple[Penalty, int]] = [(SHARED_PENALTIES[pattern](strengths[0]), d)]
+    parts.append((OWN_PENALTIES[own](strengths[1]), d))
     if ready.appended:
         parts.append((Ridge(_INTERCEPT_RIDGE), 1))
     W = proximal_gradient(

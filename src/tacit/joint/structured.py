@@ -18,7 +18,7 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.objective import Objective
-from tacit.penalties import FeatureGroup, Nuclear, Penalty
+from tacit.penalties import SHARED_PENALTIES, Penalty
 from tacit.tasks import TaskSet
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "held_out_error",
     "largest_strength",
     "prepare",
-    "shared_penalty",
     "solve_structured",
     "validation_folds",
 ]
@@ -120,11 +119,6 @@ class OnFeatures:
         return moved
 
 
-def shared_penalty(pattern: str, strength: float) -> Penalty:
-    """Return the penalty of a pattern: "low-rank" or "group-sparse"."""
-    return Nuclear(strength) if pattern == "low-rank" else FeatureGroup(strength)
-
-
 def largest_strength(ready: Prepared, pattern: str) -> float:
     """Return the least strength that makes all models zero: the dual norm of the gradient there."""
     gradient = ready.objective.gradient(np.zeros(ready.objective.shape))[:, : ready.n_features]
@@ -143,7 +137,7 @@ def solve_structured(
     tolerance: float = 1e-4,
 ) -> Array:
     """Return the models (m, d or d + 1) of prepared rows."""
-    penalty = OnFeatures(shared_penalty(pattern, strength), ready.n_features)
+    penalty = OnFeatures(SHARED_PENALTIES[pattern](strength), ready.n_features)
     return proximal_gradient(
         ready.objective,
         penalty,

@@ -23,7 +23,7 @@ from tacit.numerics.buckets import task_products
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.local_fit import leave_one_out_weights
 from tacit.numerics.objective import Objective
-from tacit.penalties import Penalty, Ridge
+from tacit.penalties import OWN_PENALTIES, Penalty, Ridge
 from tacit.protocols._home import Outputs, fitted
 from tacit.protocols._shrinkage import Shape
 from tacit.protocols.model_protected import (
@@ -32,7 +32,6 @@ from tacit.protocols.model_protected import (
     candidate_priors,
 )
 from tacit.protocols.proximal_protected import (
-    SPARSE_PENALTIES,
     Maps,
     ProximalHome,
     ProximalProtocol,
@@ -122,7 +121,7 @@ class _Home:
         """Return (m, 2d [+ 1]) solutions in these coordinates."""
         d = self.root.shape[0]
         parts: list[tuple[Penalty, int]] = [(Ridge(alpha), self.root.shape[1])]
-        parts.append((SPARSE_PENALTIES[own](beta), d))  # type: ignore[call-arg]
+        parts.append((OWN_PENALTIES[own](beta), d))
         if self.appended:
             parts.append((Ridge(_INTERCEPT_RIDGE), 1))
         # A fixed number of rounds and steps of the task's own: a stopping rule over all tasks would

@@ -33,7 +33,7 @@ from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.objective import Objective
 from tacit.numerics.shared_map import apply_map, symmetric_spectrum
-from tacit.penalties import Lasso, Penalty, Ridge, TaskGroup
+from tacit.penalties import OWN_PENALTIES
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._home import Outputs, fitted, joining
@@ -43,14 +43,7 @@ from tacit.protocols.protocol import Protocol
 from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["SPARSE_PENALTIES", "Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
-
-SPARSE_PENALTIES: dict[str, type[Penalty]] = {
-    "entries": Lasso,
-    "tasks": TaskGroup,
-    "ridge": Ridge,
-}
-
+__all__ = ["Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
 
 _ITERATES = ("proposed", "mapped", "own", "own_mapped")
 
@@ -291,7 +284,7 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
     def _own_prox(self, own: Array, steps: Array) -> Array:
         if self.sparse is None:
             return own
-        penalty = SPARSE_PENALTIES[self.sparse](self.sparse_strength)  # type: ignore[call-arg]
+        penalty = OWN_PENALTIES[self.sparse](self.sparse_strength)
         parts = [penalty.prox(own[:, c], steps) for c in range(own.shape[1])]
         return np.stack(parts, axis=1)
 

@@ -11,10 +11,6 @@ from the noise's scale alone: 2²⁰ ≤ scale / grid < 2²¹, unless another pu
 and noise are added as whole numbers of grid steps and scaled once; a result beyond 2⁵³ steps is
 rounded again to the nearest float, which is post-processing too. How long a draw takes is not
 protected.
-
-`discrete_gaussian` and `discrete_laplace` draw from the two distributions on the integers
-(Canonne, Kamath and Steinke 2020; Ghosh, Roughgarden and Sundararajan 2009), for releases that
-are whole numbers themselves, such as counts.
 """
 
 from __future__ import annotations
@@ -28,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import InvalidInput
 from tacit.privacy.noise.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
-from tacit.privacy.noise.integers import discrete_gaussian, discrete_laplace
 from tacit.privacy.noise.reals import (
     EXPONENTIAL_ERROR,
     NORMAL_ERROR,
@@ -42,8 +37,6 @@ __all__ = [
     "Entropy",
     "SeededEntropy",
     "SystemEntropy",
-    "discrete_gaussian",
-    "discrete_laplace",
     "entropy_from",
     "gamma_vector",
     "gaussian",
