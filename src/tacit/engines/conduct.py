@@ -200,7 +200,7 @@ def _same(expected: Call, mechanism: Mechanism, posting: Posting) -> None:
 
 def history_of(schedule: Schedule, billboard: Billboard) -> tuple[dict[str, Any], ...]:
     """Return public facts of each release: round, mechanism and noise scale, never messages."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for posting in billboard:
         if not posting.call:
             continue

@@ -94,7 +94,7 @@ class MultiTaskEstimator(BaseEstimator):
         """Turn y of a later party into (N, k) numbers, by what was learned already."""
         return self._encode_target(y)
 
-    def _later(self, tasks: TaskSet, targets: Array) -> Array:
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
         """Return the models (1, k, d + 1) of a party that comes after the fit."""
         raise InvalidInput(
             f"{type(self).__name__}: has nothing that a later party could learn from for free; fit "

@@ -56,7 +56,9 @@ class _Pooled(MultiTaskEstimator):
             pooled=True,
         )
 
-    def _later(self, tasks: TaskSet, targets: Array) -> Array:  # noqa: ARG002
+    def _later(self, tasks: TaskSet, targets: Array) -> Array:
+        if self.shared_coef_ is None or self.shared_intercept_ is None:
+            return super()._later(tasks, targets)
         return np.column_stack([self.shared_coef_, self.shared_intercept_])[None]
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:

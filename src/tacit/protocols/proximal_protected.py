@@ -182,7 +182,7 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         return Maps(moment, (*public.maps, shared))
 
     def shown(self, public: Maps) -> Shared:
-        """Show the spectrum of all releases; the printed map reads them one by one, and has none."""
+        """Show the spectrum of all releases; "soft-threshold" reads them one by one: nothing."""
         return Shared() if public.moment.shape is None else public.moment.shape.shown()
 
     def soft_threshold(self, release: Array, noise: Mechanism) -> SharedMap:
