@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting.dp_event import GaussianDpEvent
 
 import tacit
 from tacit.errors import PrivacyLeak
@@ -158,17 +159,11 @@ def test_a_refused_fit_leaves_nothing_to_go_on_with(fit, run, table):
     assert run("fit", "--resume", "run").exit_code == 2
 
 
-def test_a_run_continues_no_foreign_billboard(tmp_path):
+def test_releases_kept_one_by_one_are_a_chain(tmp_path):
     board = Billboard(folder=tmp_path)
-    random = np.random.default_rng(0)
-    X, tasks = random.normal(size=(40, 2)), np.repeat(range(8), 5)
-    model = tacit.LowRankRegressor(epsilon=1.0).fit(X, X[:, 0], tasks=tasks)
-    for posting in model.billboard_:
-        board.post(posting.value, posting.event, label=posting.label)
-    assert len(Billboard.load(tmp_path)) == len(board)
-    part = next(tmp_path.glob("*.npz"))
-    part.rename(tmp_path / "00000001.npz")
-    board.post(np.zeros(2), model.billboard_[0].event)
+    for number in range(3):
+        board.post(np.full(2, number), GaussianDpEvent(3.0))
+    assert Billboard.load(tmp_path).head == board.head
+    (tmp_path / "00000001.npz").unlink()
     with pytest.raises(PrivacyLeak):
-        (tmp_path / "00000000.npz").write_bytes((tmp_path / "00000001.npz").read_bytes())
         Billboard.load(tmp_path)

@@ -133,22 +133,32 @@ def test_a_place_that_cannot_be_written_is_found_before_the_budget(fit, table, m
     assert not (table.parent / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "place",
-    ["tacit.models._put", "tacit.cli.run.folder.write_whole", "tacit.cli.run.fitting.write_page"],
-)
-def test_a_full_disk_leaves_the_ledger_and_nothing_else(fit, table, monkeypatch, place):
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(place, full)
-    result = fit()
+
+@pytest.mark.parametrize("place", ["tacit.models._put", "tacit.cli.run.fitting.write_page"])
+def test_a_full_disk_leaves_the_ledger_and_what_it_takes_to_go_on(
+    fit, run, table, monkeypatch, place
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(place, full)
+        result = fit()
     refused(result, 4, "the disk is full")
     assert "stays recorded in run/ledger.db" in result.stderr
     assert listing(table.parent) == ["data.csv", "run"]
-    assert listing("run") == ["ledger.db"]
+    assert listing("run") == ["ledger.db", "unfinished"]
     assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
-    refused(fit(), 2, "not empty")
+    refused(fit(), 2, "--resume run")
+    assert run("fit", "--resume", "run").exit_code == 0
+    assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
+    assert "unfinished" not in listing("run")
+
+
+def test_a_disk_that_is_full_before_anything_is_spent_leaves_nothing(fit, table, monkeypatch):
+    monkeypatch.setattr("tacit.cli.run.folder.write_whole", full)
+    refused(fit(), 4, "the disk is full")
+    assert listing(table.parent) == ["data.csv"]
 
 
 def test_an_interrupted_fit_ends_with_130_and_keeps_what_was_charged(fit, table, monkeypatch):
@@ -157,9 +167,9 @@ def test_an_interrupted_fit_ends_with_130_and_keeps_what_was_charged(fit, table,
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MeanRegularizedProtocol, "listen", interrupted)
+    monkeypatch.setattr(MeanRegularizedProtocol, "read", interrupted)
     refused(fit(), 130, "interrupted")
-    assert listing("run") == ["ledger.db"]
+    assert listing("run") == ["ledger.db", "unfinished"]
     assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
 
 

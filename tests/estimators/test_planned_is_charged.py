@@ -43,7 +43,11 @@ def data_of(name):
     task = np.repeat(np.arange(N_TASKS), 9)
     X = rng.standard_normal((len(task), N_FEATURES))
     y = X @ rng.standard_normal(N_FEATURES)
-    return X, (np.digitize(y, [-0.5, 0.5]) if name.endswith(("Classifier", "Regression")) else y), task
+    return (
+        X,
+        (np.digitize(y, [-0.5, 0.5]) if name.endswith(("Classifier", "Regression")) else y),
+        task,
+    )
 
 
 class Watched(Ledger):

@@ -221,3 +221,15 @@ def test_a_plan_cannot_be_changed():
 def test_no_method_is_known_by_name_to_the_plan():
     text = (Path(tacit.__file__).parent / "privacy" / "plan.py").read_text(encoding="utf-8")
     assert not re.findall(r"low.rank|shared.prior|BORDER|octave|0\.35", text)
+
+
+def test_the_table_of_the_scale_page_is_the_plans():
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    for power, name in zip("⁴⁴⁴⁶⁶⁹⁹", ("m", "l", "t", "m", "l", "m", "l"), strict=True):
+        method = {"m": "mean-regularized", "l": "low-rank", "t": "task-relationship"}[name]
+        planned = plan(method, 10 ** "⁰¹²³⁴⁵⁶⁷⁸⁹".index(power), 50, epsilon=1.0)
+        lines = dict(line.rsplit("  ", 1) for line in planned.table().splitlines())
+        lines = {key.strip(): value for key, value in lines.items()}
+        cells = [lines[key] for key in ("up, one task", "down, one task", "network, whole run")]
+        cells += [lines["curator memory"], f"{planned.noise_to_signal:.2g}"]
+        assert f"| 10{power} | {method} | {' | '.join(cells)} |" in text

@@ -87,7 +87,7 @@ _REMEDIES = {
 def message_of(error: BaseException) -> str:
     """Return one or two sentences for ``error``: what is wrong, and what to do."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; nothing was written, and what had been released stays in the ledger"
+        return "interrupted; no model was written, and what had been released stays in the ledger"
     if isinstance(error, MemoryError):
         return "not enough memory for this data; use fewer rows or a larger machine"
     if isinstance(error, OSError) and not isinstance(error, TacitError):
