@@ -181,6 +181,8 @@ class PrivateEstimator(MultiTaskEstimator):
         return self._converse(tasks, targets.shape[1])
 
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+        if type(self)._converse is not PrivateEstimator._converse:  # rows with further parts
+            return super()._learn_file(rows, n_outputs, models)
         if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
             raise InvalidInput(
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
