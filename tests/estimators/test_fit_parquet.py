@@ -98,7 +98,7 @@ def test_every_estimator_learns_from_a_file_or_says_why_not(name, tmp_path):
     frame["y"] = frame["y"].astype(float if name.endswith("Regressor") else int)
     if name.startswith(WHOLE):
         frame.to_parquet(tmp_path / "rows.parquet", index=False)
-        with pytest.raises(InvalidInput, match="learns from all rows at once.*use fit"):
+        with pytest.raises(InvalidInput, match=r"learns from all rows at once.*use fit"):
             kind(**seeded).fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
     else:
         assert_same(*both(kind(**seeded), frame, tmp_path / "rows.parquet"))

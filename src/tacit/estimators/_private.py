@@ -181,13 +181,13 @@ class PrivateEstimator(MultiTaskEstimator):
         return self._converse(tasks, targets.shape[1])
 
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
-        if type(self)._converse is not PrivateEstimator._converse:  # rows with further parts
-            return super()._learn_file(rows, n_outputs, models)
         if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
             raise InvalidInput(
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
                 "rows at once; read the file into a frame and use fit, or give a finite epsilon"
             )
+        if type(self)._converse is not PrivateEstimator._converse:  # a talk of its own kind
+            return super()._learn_file(rows, n_outputs, models)
         return self._converse(rows, n_outputs, models)
 
     def _converse(
