@@ -23,6 +23,9 @@ PRIVATE = {
 }
 
 
+WHOLE = ("Pooled", "FeatureSplit", "Transfer", "PrivateLogistic")  # cannot be read in batches
+
+
 def frame_of(*, n_tasks=25, d=5, classes=None, seed=0):
     rng = np.random.default_rng(seed)
     counts = rng.integers(4, 14, n_tasks)
@@ -85,6 +88,20 @@ def test_rounds_whose_homes_remember_their_iterates_are_the_same_too(tmp_path):
     rows = {"epsilon_rows": 50.0, "row_norm": 3.0, "target_bound": 9.0}
     model = tacit.LowRankRegressor(300.0, random_state=0, **rows)
     assert_same(*both(model, frame_of(), tmp_path / "rows.parquet"))
+
+
+@pytest.mark.parametrize("name", tacit.ESTIMATORS)
+def test_every_estimator_learns_from_a_file_or_says_why_not(name, tmp_path):
+    kind = getattr(tacit, name)
+    seeded = {"random_state": 0} if "random_state" in kind().get_params() else {}
+    frame = frame_of(classes=None if name.endswith("Regressor") else (0, 1))
+    frame["y"] = frame["y"].astype(float if name.endswith("Regressor") else int)
+    if name.startswith(WHOLE):
+        frame.to_parquet(tmp_path / "rows.parquet", index=False)
+        with pytest.raises(InvalidInput, match=r"learns from all rows at once.*use fit"):
+            kind(**seeded).fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
+    else:
+        assert_same(*both(kind(**seeded), frame, tmp_path / "rows.parquet"))
 
 
 def test_strangers_are_counted_once(tmp_path):

@@ -220,6 +220,8 @@ class PrivateEstimator(MultiTaskEstimator):
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
                 "rows at once; read the file into a frame and use fit, or give a finite epsilon"
             )
+        if type(self)._converse is not PrivateEstimator._converse:  # a talk of its own kind
+            return super()._learn_file(rows, n_outputs, models)
         return self._converse(rows, n_outputs, models)
 
     def _converse(
