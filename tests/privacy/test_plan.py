@@ -205,7 +205,6 @@ def test_a_plan_by_name_is_the_estimators_own():
         {"colour": "red"},
         {"method": "averaged", "n_rounds": 2},
         {"method": "pooled"},
-        {"epsilon_rows": 1.0, "target_bound": 1.0},
     ],
 )
 def test_bad_input_is_refused(change):

@@ -84,7 +84,7 @@ def protocols() -> dict[str, type[Any]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         loaded = importlib.import_module(module.name)
         for name, kind in inspect.getmembers(loaded, inspect.isclass):
-            if kind.__module__ != module.name or getattr(kind, "_is_protocol", False):
+            if kind.__module__ != module.name or inspect.isabstract(kind):
                 continue
             if hasattr(kind, "speak") and hasattr(kind, "finish"):
                 found[name] = kind
