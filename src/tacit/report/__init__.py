@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tacit._files import write_whole
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -71,10 +71,5 @@ def write_report(
         raise InvalidInput(
             f"path={os.fspath(path)!r}: is a folder; name a file such as report.html"
         )
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(target, text)
     return target
