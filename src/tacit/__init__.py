@@ -32,6 +32,8 @@ __all__ = [
     "PooledClassifier",
     "PooledRegressor",
     "PrivateLogisticRegression",
+    "SharedMomentsClassifier",
+    "SharedMomentsRegressor",
     "SharedPriorClassifier",
     "SharedPriorRegressor",
     "SingleTaskClassifier",

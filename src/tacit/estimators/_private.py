@@ -53,6 +53,7 @@ class Sizes:
     n_features: int
     n_outputs: int = 1
     n_rows: int | None = None
+    counts: tuple[int, ...] | None = None  # rows by task, for methods that declare them public
 
 
 class PrivateEstimator(MultiTaskEstimator):
@@ -187,7 +188,8 @@ class PrivateEstimator(MultiTaskEstimator):
         Guarantee: the ledger accepts or refuses the whole schedule before the data are touched;
         each release is charged before it is published.
         """
-        sizes = Sizes(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
+        counts = tuple(int(count) for count in tasks.counts)
+        sizes = Sizes(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows, counts)
         protocol = self._protocol(sizes)
         schedule = self._schedule(protocol, sizes)
         entropy = entropy_from(self.random_state)

@@ -1,0 +1,233 @@
+"""What a reader of noised second moments can tell about a common linear model.
+
+Everything here is in the moments' own coordinates: rows z of norm at most 1, answers r of norm at
+most 1, sums S = Σ zzᵀ, b = Σ z rᵀ and Σ‖r‖² that carry noise of a known variance. Stacks have the
+reader on axis 0, because every site reads the sums of the *others*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array, IntArray
+from tacit.numerics.stacks import eigh
+
+__all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root"]
+
+# Variance of a coefficient, a priori: log-normal around 0.1, where a row of norm 1 explains about
+# a quarter of an answer of norm at most 1. Bounded, so that evidence cannot run away.
+_VARIANCES = 10.0 ** np.arange(-3, 0.51, 0.25)
+_LIKELY_VARIANCE = 0.1
+_DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
+_RIDGE = 0.02
+_LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
+_DEGREES = 4.0  # of the t law that decides how far a site may stand apart
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, with the reader (or the site) on axis 0.
+
+    Attributes
+    ----------
+    rows, answers, squares
+        S (p, q, q), b (p, q, k) and Σ‖r‖² (p,).
+    count
+        Number of rows behind each sum, (p,).
+    variance
+        Variance of the noise on an entry off the diagonal of each sum, (p,).
+    """
+
+    rows: Array
+    answers: Array
+    squares: Array
+    count: Array
+    variance: Array
+
+    @classmethod
+    def of_matrices(cls, matrices: Array, n_outputs: int, count: Array, variance: Array) -> Moments:
+        """Take sums of (z, r)(z, r)ᵀ, (p, q + k, q + k), apart."""
+        q = matrices.shape[-1] - n_outputs
+        squares = np.trace(matrices[:, q:, q:], axis1=1, axis2=2)
+        return cls(matrices[:, :q, :q], matrices[:, :q, q:], squares, count, variance)
+
+    def weighted(self, weights: Array) -> Moments:
+        """Return every sum times its weight."""
+        w = weights[:, None, None]
+        return Moments(
+            w * self.rows,
+            w * self.answers,
+            weights * self.squares,
+            weights * self.count,
+            weights**2 * self.variance,
+        )
+
+    def at(self, places: IntArray) -> Moments:
+        """Return the sums at some places."""
+        return Moments(
+            self.rows[places],
+            self.answers[places],
+            self.squares[places],
+            self.count[places],
+            self.variance[places],
+        )
+
+    def total(self) -> Moments:
+        """Return the one sum of all."""
+        return Moments(
+            self.rows.sum(axis=0, keepdims=True),
+            self.answers.sum(axis=0, keepdims=True),
+            self.squares.sum(keepdims=True),
+            self.count.sum(keepdims=True),
+            self.variance.sum(keepdims=True),
+        )
+
+    def without(self, own: Moments) -> Moments:
+        """Return these sums less ``own``, (p, …) from one or p of each."""
+        return Moments(
+            self.rows - own.rows,
+            self.answers - own.answers,
+            self.squares - own.squares,
+            np.maximum(self.count - own.count, 1e-9),
+            np.maximum(self.variance - own.variance, 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class SharedModels:
+    """The common model as every reader sees it.
+
+    Attributes
+    ----------
+    bayes, ridge
+        Two estimates (p, q, k): under the noise-aware Gaussian prior, and a plain ridge.
+    spread
+        Posterior variance of the first, as a matrix (p, q, q) for all outputs.
+    noise
+        Variance of an answer about the common model, (p,).
+    variance
+        The prior variance that the evidence preferred, (p,).
+    basis, values
+        Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
+    gain
+        Evidence of the common model against none: log Bayes factor (p,).
+    """
+
+    bayes: Array
+    ridge: Array
+    spread: Array
+    noise: Array
+    variance: Array
+    basis: Array
+    values: Array
+    gain: Array
+
+
+def square_root(values: Array, vectors: Array, power: float) -> Array:
+    """Return U diag(λ^power) Uᵀ."""
+    return np.asarray((vectors * values**power) @ vectors.T)
+
+
+def _spectrum(moments: Moments) -> tuple[Array, Array]:
+    """Return the pooled covariance's eigenvalues and eigenvectors, shrunk by its known noise.
+
+    Linear shrinkage towards a multiple of I by E‖noise‖² = v q(q + 1) against what is seen; what is
+    left of the noise's own spectrum is the floor of an eigenvalue.
+    """
+    q = moments.rows.shape[1]
+    mean = moments.rows / moments.count[:, None, None]
+    variance = moments.variance / moments.count**2
+    level = np.maximum(np.trace(mean, axis1=1, axis2=2) / q, 1e-3)
+    centred = mean - level[:, None, None] * np.eye(q)
+    seen = np.maximum(np.einsum("pij,pij->p", centred, centred), 1e-300)
+    kept = np.maximum(0.0, 1 - variance * q * (q + 1) / seen)
+    values, vectors = eigh(level[:, None, None] * np.eye(q) + kept[:, None, None] * centred)
+    floor = 1e-4 + 0.5 * kept * np.sqrt(q * variance)
+    return np.maximum(values, floor[:, None]), vectors
+
+
+def shared_models(moments: Moments, spread_of_sites: Array) -> SharedModels:
+    """Estimate the common model behind sums, as every reader sees them.
+
+    Parameters
+    ----------
+    moments
+        What each reader has: the others' sums.
+    spread_of_sites
+        Σ n_t² / (Σ n_t)² of the sums' sites, (p,): how little differences of sites average out.
+
+    In the eigenbasis of the pooled S, g = Uᵀb/N is N(λ m, v + c λ²/T + σ² λ/N) with m ~ N(0, κ).
+    κ is the one with the most evidence under a bounded hyper-prior; v counts the noise on b and, as
+    m multiplies it, the noise on S.
+    """
+    values, vectors = _spectrum(moments)
+    n, k = moments.count, moments.answers.shape[2]
+    seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
+    level = np.clip(moments.squares / n / k, 0.02 / k, 1.0)
+    noise, size = 0.8 * level, np.zeros(len(n))
+    for _ in range(4):
+        other = _other_variance(moments, values, noise, size, spread_of_sites)
+        variance, gain = _preferred_variance(seen, values, other)
+        kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
+        model = kept[:, :, None] * seen
+        explained = 2 * np.einsum("pik,pik->p", model, seen)
+        explained -= np.einsum("pi,pik,pik->p", values, model, model)
+        noise = np.clip(level - explained / k, _LEAST_NOISE * level, level)
+        size = np.einsum("pik,pik->p", model, model) / k
+    left = variance[:, None] * other / (variance[:, None] * values**2 + other)
+    root = np.sqrt(moments.variance / n**2 * values.shape[1]) / 0.3 + _RIDGE
+    plain = seen / (values + root[:, None])[:, :, None]
+    return SharedModels(
+        bayes=vectors @ model,
+        ridge=vectors @ plain,
+        spread=np.einsum("pij,pj,pkj->pik", vectors, left, vectors),
+        noise=noise,
+        variance=variance,
+        basis=vectors,
+        values=values,
+        gain=gain,
+    )
+
+
+def _other_variance(
+    moments: Moments, values: Array, noise: Array, size: Array, spread_of_sites: Array
+) -> Array:
+    """Return the variance of g beside that of the common model, (p, q)."""
+    n = moments.count[:, None]
+    added = moments.variance[:, None] / n**2 * (1 + size[:, None])
+    sampled = noise[:, None] * values / n
+    apart = _DIFFERENCE * noise[:, None] * values**2 * spread_of_sites[:, None]
+    return np.asarray(added + sampled + apart + 1e-12)
+
+
+def _preferred_variance(seen: Array, values: Array, other: Array) -> tuple[Array, Array]:
+    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each."""
+    total = _VARIANCES[:, None, None] * values**2 + other  # (a, p, q)
+    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2]
+    score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
+    nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
+    hyper = -0.5 * np.log(_VARIANCES / _LIKELY_VARIANCE) ** 2
+    best = np.argmax(score + hyper[:, None], axis=0)
+    return _VARIANCES[best], np.take_along_axis(score, best[None], axis=0)[0] - nothing
+
+
+def agreement(sites: Moments, models: SharedModels) -> Array:
+    """Return every site's weight in (0, 1] by a multivariate t law about the common model.
+
+    ``models`` has one reader. A site that differs as sites do keeps its vote; one that nothing of
+    what is known explains loses it.
+    """
+    values, vectors, common = models.values[0], models.basis[0], models.bayes[0]
+    n, noise = sites.count[:, None], models.noise[0]
+    apart = (sites.answers - sites.rows @ common) / n[:, :, None]
+    turned = np.einsum("ji,pjk->pik", vectors, apart)
+    size = float(np.sum(common**2)) / common.shape[1]
+    variance = _DIFFERENCE * noise * values**2 + noise * values / n
+    variance = variance + sites.variance[:, None] / n**2 * (1 + size)
+    distance = np.einsum("pik,pi->p", turned**2, 1 / variance)
+    degrees = turned.shape[1] * turned.shape[2]
+    return np.asarray(np.minimum(1.0, (_DEGREES + degrees) / (_DEGREES + distance)))
+
+
