@@ -7,7 +7,8 @@ reader on axis 0, because every site reads the sums of the *others*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ __all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root
 # Variance of a coefficient, a priori: log-normal around 0.1, where a row of norm 1 explains about
 # a quarter of an answer of norm at most 1. Bounded, so that evidence cannot run away.
 _VARIANCES = 10.0 ** np.arange(-3, 0.51, 0.25)
-_LIKELY_VARIANCE = 0.1
+_LIKELY_VARIANCE = 0.3
 _DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
 _RIDGE = 0.02
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
@@ -34,8 +35,9 @@ class Moments:
     ----------
     rows, answers, squares
         S (p, q, q), b (p, q, k) and Σ‖r‖² (p,).
-    count
-        Number of rows behind each sum, (p,).
+    count, sampled, apart
+        Σ w n, Σ w² n and Σ w² n² of the sites in each sum with their weights and rows, (p,): what
+        to divide by, and how far chance and the sites' differences move the sum.
     variance
         Variance of the noise on an entry off the diagonal of each sum, (p,).
     """
@@ -44,55 +46,55 @@ class Moments:
     answers: Array
     squares: Array
     count: Array
+    sampled: Array
+    apart: Array
     variance: Array
 
     @classmethod
-    def of_matrices(cls, matrices: Array, n_outputs: int, count: Array, variance: Array) -> Moments:
-        """Take sums of (z, r)(z, r)ᵀ, (p, q + k, q + k), apart."""
+    def of_matrices(
+        cls, matrices: Array, n_outputs: int, count: Array, apart: Array, variance: float
+    ) -> Moments:
+        """Take sums of (z, r)(z, r)ᵀ, (p, q + k, q + k), of ``count`` rows each, apart."""
         q = matrices.shape[-1] - n_outputs
         squares = np.trace(matrices[:, q:, q:], axis1=1, axis2=2)
-        return cls(matrices[:, :q, :q], matrices[:, :q, q:], squares, count, variance)
+        noise = np.full(len(matrices), variance)
+        return cls(
+            matrices[:, :q, :q], matrices[:, :q, q:], squares, count, count, apart, noise
+        )
+
+    def _each(self, change: Callable[[Array, str], Array]) -> Moments:
+        return Moments(**{name: change(getattr(self, name), name) for name in _FIELDS})
 
     def weighted(self, weights: Array) -> Moments:
         """Return every sum times its weight."""
-        w = weights[:, None, None]
-        return Moments(
-            w * self.rows,
-            w * self.answers,
-            weights * self.squares,
-            weights * self.count,
-            weights**2 * self.variance,
-        )
+
+        def change(part: Array, name: str) -> Array:
+            factor = weights**2 if name in ("sampled", "apart", "variance") else weights
+            return np.asarray(factor.reshape(-1, *(1,) * (part.ndim - 1)) * part)
+
+        return self._each(change)
 
     def at(self, places: IntArray) -> Moments:
         """Return the sums at some places."""
-        return Moments(
-            self.rows[places],
-            self.answers[places],
-            self.squares[places],
-            self.count[places],
-            self.variance[places],
-        )
+        return self._each(lambda part, _: part[places])
 
     def total(self) -> Moments:
         """Return the one sum of all."""
-        return Moments(
-            self.rows.sum(axis=0, keepdims=True),
-            self.answers.sum(axis=0, keepdims=True),
-            self.squares.sum(keepdims=True),
-            self.count.sum(keepdims=True),
-            self.variance.sum(keepdims=True),
-        )
+        return self._each(lambda part, _: part.sum(axis=0, keepdims=True))
 
     def without(self, own: Moments) -> Moments:
         """Return these sums less ``own``, (p, …) from one or p of each."""
-        return Moments(
-            self.rows - own.rows,
-            self.answers - own.answers,
-            self.squares - own.squares,
-            np.maximum(self.count - own.count, 1e-9),
-            np.maximum(self.variance - own.variance, 0.0),
+        left = self._each(lambda part, name: part - getattr(own, name))
+        return replace(
+            left,
+            count=np.maximum(left.count, 1e-9 * self.count),
+            sampled=np.maximum(left.sampled, 0.0),
+            apart=np.maximum(left.apart, 0.0),
+            variance=np.maximum(left.variance, 0.0),
         )
+
+
+_FIELDS = tuple(field.name for field in fields(Moments))
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,8 @@ def square_root(values: Array, vectors: Array, power: float) -> Array:
     return np.asarray((vectors * values**power) @ vectors.T)
 
 
-def _spectrum(moments: Moments) -> tuple[Array, Array]:
-    """Return the pooled covariance's eigenvalues and eigenvectors, shrunk by its known noise.
+def _spectrum(moments: Moments) -> tuple[Array, Array, Array]:
+    """Return the pooled covariance's eigenvalues and eigenvectors, and how far it was shrunk.
 
     Linear shrinkage towards a multiple of I by E‖noise‖² = v q(q + 1) against what is seen; what is
     left of the noise's own spectrum is the floor of an eigenvalue.
@@ -145,30 +147,28 @@ def _spectrum(moments: Moments) -> tuple[Array, Array]:
     kept = np.maximum(0.0, 1 - variance * q * (q + 1) / seen)
     values, vectors = eigh(level[:, None, None] * np.eye(q) + kept[:, None, None] * centred)
     floor = 1e-4 + 0.5 * kept * np.sqrt(q * variance)
-    return np.maximum(values, floor[:, None]), vectors
+    return np.maximum(values, floor[:, None]), vectors, kept
 
 
-def shared_models(moments: Moments, spread_of_sites: Array) -> SharedModels:
+def shared_models(moments: Moments) -> SharedModels:
     """Estimate the common model behind sums, as every reader sees them.
 
     Parameters
     ----------
     moments
         What each reader has: the others' sums.
-    spread_of_sites
-        Σ n_t² / (Σ n_t)² of the sums' sites, (p,): how little differences of sites average out.
 
-    In the eigenbasis of the pooled S, g = Uᵀb/N is N(λ m, v + c λ²/T + σ² λ/N) with m ~ N(0, κ).
+    In the eigenbasis of the pooled S, g = Uᵀb/N is N(λ m, v + c λ² + σ² λ) with m ~ N(0, κ).
     κ is the one with the most evidence under a bounded hyper-prior; v counts the noise on b and, as
     m multiplies it, the noise on S.
     """
-    values, vectors = _spectrum(moments)
+    values, vectors, believed = _spectrum(moments)
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
     level = np.clip(moments.squares / n / k, 0.02 / k, 1.0)
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
-        other = _other_variance(moments, values, noise, size, spread_of_sites)
+        other = _other_variance(moments, values, noise, believed**2 * size)
         variance, gain = _preferred_variance(seen, values, other)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
@@ -191,15 +191,12 @@ def shared_models(moments: Moments, spread_of_sites: Array) -> SharedModels:
     )
 
 
-def _other_variance(
-    moments: Moments, values: Array, noise: Array, size: Array, spread_of_sites: Array
-) -> Array:
+def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) -> Array:
     """Return the variance of g beside that of the common model, (p, q)."""
-    n = moments.count[:, None]
-    added = moments.variance[:, None] / n**2 * (1 + size[:, None])
-    sampled = noise[:, None] * values / n
-    apart = _DIFFERENCE * noise[:, None] * values**2 * spread_of_sites[:, None]
-    return np.asarray(added + sampled + apart + 1e-12)
+    added = moments.variance[:, None] * (1 + size[:, None])
+    sampled = moments.sampled[:, None] * noise[:, None] * values
+    apart = moments.apart[:, None] * _DIFFERENCE * noise[:, None] * values**2
+    return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
 
 
 def _preferred_variance(seen: Array, values: Array, other: Array) -> tuple[Array, Array]:

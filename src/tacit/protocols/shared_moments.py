@@ -22,7 +22,7 @@ from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
 from tacit.numerics.prior_families import Family, family_fit
-from tacit.privacy.bounds import RowMessages, SecondMoment, VectorClip
+from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Curator, Place, Round
 from tacit.privacy.unit import Unit
@@ -35,19 +35,9 @@ __all__ = ["SharedMomentsProtocol", "SharedMomentsPublic"]
 
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_SQUARES = 0.5  # of ‖x‖² − ½ in the means message
 _STRENGTHS = (0.2, 1.0, 5.0, 25.0, 100.0)
 _DIFFERENCE = 0.2  # variance of a site's slopes about the common ones, in noise variances
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
-
-
-def means_bound() -> VectorClip:
-    """Return the bound of a row's (x, y, ½(‖x‖² − ½), ½(‖y‖² − ½)).
-
-    Guarantee: with ‖x‖ ≤ 1, ‖x‖² + ¼(‖x‖² − ½)² ≤ 1 + 1/16, likewise y, so the norm is at most
-    √(17/8) and a replaced row moves the sum by at most 2√(17/8) < 2.92: the squares cost 3 %.
-    """
-    return VectorClip(math.sqrt(2 * (1 + _SQUARES**2 / 4)))
 
 
 def moments_bound() -> SecondMoment:
@@ -107,7 +97,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     Guarantee: (ε, δ) with one row of one site as the unit, under replace-one with public numbers of
     rows, for whatever a site hands out, against all others together. The row says w₁ in the first
     round and w₂, w₃ in the others, functions of the row and of earlier releases only (`Frame`),
-    and the sum of a site, hence of all sites, moves by what `means_bound` and `moments_bound` prove
+    and the sum of a site, hence of all sites, moves by what `MeansAndSquares` and `moments_bound` prove
     when the row is replaced; the noise covers it and releases compose adaptively. A row belongs to
     one site, so the releases of different sites compose in parallel. Divisors, weights, priors and
     the model that residuals refer to are functions of releases and public numbers. A site's own
@@ -126,6 +116,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     target_bound: float = 1.0
     fit_intercept: bool = True
     aggregation: str = "untrusted"
+    n_moments: int = 2
 
     def __post_init__(self) -> None:
         _check.one_of("aggregation", self.aggregation, ("untrusted", "trusted", "secure"))
@@ -142,14 +133,20 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         counts = np.asarray(self.counts, dtype=np.float64)
         return counts if self.by_site else counts.sum(keepdims=True)
 
+    @property
+    def _apart(self) -> Array:
+        squares = np.asarray(self.counts, dtype=np.float64) ** 2
+        return squares if self.by_site else squares.sum(keepdims=True)
+
     def rounds(self) -> tuple[Round, ...]:
         """Return means, moments, and moments at the released model."""
         place: Place = AtTask() if self.by_site else Curator()
         side = self.n_features + 1 + self.n_outputs
         first = Round(
             "means",
-            means_bound(),
+            MeansAndSquares(1.0, self.n_features),
             (side + 1,),
+            message=(side - 1,),
             share=math.sqrt(_MEANS),
             unit=Unit.ROW,
             noise=place,
@@ -163,6 +160,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             unit=Unit.ROW,
             noise=place,
         )
+        if self.n_moments == 1:
+            return first, replace(second, share=math.sqrt(_MOMENTS + _AGAIN))
         return first, second, replace(second, name="moments again", share=math.sqrt(_AGAIN))
 
     # -- in public -------------------------------------------------------------------------------
@@ -188,7 +187,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             np.where(np.isfinite(release), release, 0.0),
             self.n_outputs,
             self._sizes,
-            np.full(len(release), variance),
+            self._apart,
+            variance,
         )
         found = SharedMomentsPublic(
             self._next(public), sites, self._trusted(release, variance)
@@ -199,7 +199,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         """Return the frame in which rows speak next."""
         if public.sites is None:
             return public.frame
-        return public.frame.at(shared_models(public.everybody(), self._spread(public.weights)))
+        return public.frame.at(shared_models(public.everybody()))
 
     def _read_means(self, release: Array, variance: float) -> Frame:
         """Return the frame: pooled means shrunk by their known noise, squares on the safe side."""
@@ -212,15 +212,13 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         centre, level = (kept * pooled)[:d], (kept * pooled)[d:-2]
         if self.loss.name != "squared":
             level = pooled[d:-2]
-        squares = pooled[-2:] / _SQUARES + 0.5 + math.sqrt(error) / _SQUARES
-        least = 0.1, 0.02
-        row, answer = (min(max(float(s), low), 1.0) for s, low in zip(squares, least, strict=True))
+        row, answer = (float(np.clip(s, low, 1.0)) for s, low in zip(pooled[-2:], (0.1, 0.02)))
         return self._frame((centre, level), (row, answer))
 
     def _trusted_sums(self, release: Array, variance: float) -> Array:
         """Return weights of sites' sums of vectors."""
         sizes = self._sizes
-        longest = sizes * means_bound().radius + 6 * math.sqrt(variance * release.shape[1])
+        longest = 2 * sizes + 6 * math.sqrt(variance * release.shape[1])
         admitted = np.linalg.norm(release, axis=1) <= longest
         return np.asarray(admitted * sizes / (variance + _TRUST * sizes + 1e-9) + 1e-12)
 
@@ -238,23 +236,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         start, weights = public.weights, public.weights
         for _ in range(4):
             held = replace(public, weights=weights)
-            shared = shared_models(held.everybody(), self._spread(weights))
+            shared = shared_models(held.everybody())
             weights = start * agreement(public.sites, shared)
         return replace(public, weights=weights)
-
-    def _spread(self, weights: Array | None, own: IntArray | None = None) -> Array:
-        """Return Σ n² / (Σ n)² of the sites behind a sum, (1,), or of all but each of ``own``."""
-        if weights is None or not self.by_site:
-            counts = np.asarray(self.counts, dtype=np.float64)
-        else:
-            counts = weights * np.asarray(self.counts, dtype=np.float64)
-        counts = counts / counts.max()
-        total, square = counts.sum(), (counts**2).sum()
-        if own is None:
-            return np.array([square / total**2])
-        left = np.where(own >= 0, counts[own], 0.0)
-        rest = np.maximum(total - left, 1e-12)
-        return np.asarray(np.clip((square - left**2) / rest**2, 0.0, 1.0))
 
     # -- at home ---------------------------------------------------------------------------------
 
@@ -275,9 +259,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         if call.round > 0:
             return home, RowMessages(self._moments_of(asked, self._next(public)), rows.offsets)
         x, y = clip_norm(rows.X.astype(np.float64) / self.row_norm), self._answers(asked)
-        squares = [np.einsum("nj,nj->n", part, part) - 0.5 for part in (x, y)]
-        values = np.concatenate([x, y, _SQUARES * np.stack(squares, axis=1)], axis=1)
-        return home, RowMessages(values, rows.offsets)
+        return home, RowMessages(np.concatenate([x, y], axis=1), rows.offsets)
 
     def _answers(self, home: SharedMomentsHome) -> Array:
         """Return answers (N, k) of norm at most 1: scaled targets, or indicators of classes."""
@@ -308,7 +290,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             said = RowMessages(self._moments_of(home, public.frame), home.outputs[0].offsets)
             count = home.outputs[0].counts.astype(np.float64)
             sums = moments_bound().by_task(said)
-            own = Moments.of_matrices(sums, self.n_outputs, count, np.zeros(len(count)))
+            own = Moments.of_matrices(sums, self.n_outputs, count, count**2, 0.0)
             own = own.weighted(np.full(len(count), public.weights[0]))
         return everybody.without(own.weighted(spoke.astype(np.float64)))
 
@@ -317,9 +299,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     ) -> list[list[Family]]:
         """Return, by output, the priors that the others' rows give to each site."""
         frame = public.frame
-        spread = self._spread(public.weights, home.positions)
-        others = shared_models(self._others(home, public), spread)
-        known = shared_models(public.everybody(), self._spread(public.weights))
+        others = shared_models(self._others(home, public))
+        known = shared_models(public.everybody())
         noise = float(known.noise[0])
         unit = noise * (frame.bound * self.target_bound) ** 2 if self.loss.name == "squared" else 1
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
