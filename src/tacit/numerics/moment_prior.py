@@ -17,10 +17,10 @@ from tacit.numerics.stacks import eigh
 
 __all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root"]
 
-# Variance of a coefficient, a priori: log-normal around 0.1, where a row of norm 1 explains about
-# a quarter of an answer of norm at most 1. Bounded, so that evidence cannot run away.
-_VARIANCES = 10.0 ** np.arange(-3, 0.51, 0.25)
-_LIKELY_VARIANCE = 0.3
+# Share of the answers' variance that the common model explains, a priori: log-normal, bounded, so
+# that evidence cannot run away.
+_SHARES = np.geomspace(0.01, 2.0, 16)
+_LIKELY_SHARE = 0.5
 _DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
 _RIDGE = 0.02
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
@@ -169,7 +169,7 @@ def shared_models(moments: Moments) -> SharedModels:
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
         other = _other_variance(moments, values, noise, believed**2 * size)
-        variance, gain = _preferred_variance(seen, values, other)
+        variance, gain = _preferred_variance(seen, values, other, level)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -199,15 +199,23 @@ def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) 
     return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
 
 
-def _preferred_variance(seen: Array, values: Array, other: Array) -> tuple[Array, Array]:
-    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each."""
-    total = _VARIANCES[:, None, None] * values**2 + other  # (a, p, q)
+def _preferred_variance(
+    seen: Array, values: Array, other: Array, level: Array
+) -> tuple[Array, Array]:
+    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each.
+
+    Candidates are shares of the answers' variance that a model would explain, so that they mean the
+    same in any number of dimensions.
+    """
+    variances = _SHARES[:, None] * level / values.sum(axis=1)  # (a, p)
+    total = variances[:, :, None] * values**2 + other  # (a, p, q)
     energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2]
     score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
     nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
-    hyper = -0.5 * np.log(_VARIANCES / _LIKELY_VARIANCE) ** 2
-    best = np.argmax(score + hyper[:, None], axis=0)
-    return _VARIANCES[best], np.take_along_axis(score, best[None], axis=0)[0] - nothing
+    hyper = -0.5 * np.log(_SHARES / _LIKELY_SHARE) ** 2
+    best = np.argmax(score + hyper[:, None], axis=0)[None]
+    found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
+    return found, evidence - nothing
 
 
 def agreement(sites: Moments, models: SharedModels) -> Array:

@@ -22,6 +22,7 @@ _REACH = {"squared": 0.9, "logistic": 1.1}  # clip of a centred row, in root mea
 _RESIDUALS = 1.75, 2.0  # clip of an answer in standard deviations: at first, at a released model
 _LEAST_SHARE = 0.02  # of positives: log-odds of rarer classes are not believed
 _WHITENED = -0.25
+_LARGEST_SCORES = 1.5  # root mean square of a released model’s log-odds
 
 
 def clip_norm(vectors: Array) -> Array:
@@ -73,9 +74,9 @@ class Frame:
         """Return the frame that released means and mean squares (of rows, of answers) give."""
         (centre, level), (row_square, answer_square) = means, squares
         d, k = len(centre), len(level)
-        spread = np.sqrt(max(row_square - float(centre @ centre), 0.05))
+        spread = np.sqrt(max(row_square - float(centre @ centre), 0.2 * row_square))
         if loss.name == "squared":
-            deviation = np.sqrt(max(answer_square - float(level @ level), 0.01))
+            deviation = np.sqrt(max(answer_square - float(level @ level), 0.1 * answer_square))
             bound = min(1 + float(np.abs(level[0])), _RESIDUALS[0] * deviation)
         else:
             level = np.clip(level, _LEAST_SHARE, 1 - _LEAST_SHARE)
@@ -141,7 +142,11 @@ class Frame:
 
         Rows are multiplied by Σ^(−1/4), half the way to white: noise is the same in all directions.
         """
-        step = (shared.bayes[0] + shared.ridge[0]) / 2
+        step = (shared.bayes[0] + shared.ridge[0]) / 2 * (self.bound / self.slope)
+        seen = shared.basis[0].T @ step
+        scores = float(np.max(shared.values[0] @ seen**2))
+        if self.loss.name != "squared":  # log-odds beyond reason would tell rows to say nothing
+            step = step * min(1.0, _LARGEST_SCORES / np.sqrt(max(scores, 1e-300)))
         values = np.maximum(shared.values[0], 0.3 * shared.values[0].mean())
         turn = square_root(values, shared.basis[0], _WHITENED)
         size = float(np.einsum("ij,j,ij->", turn @ shared.basis[0], values, turn @ shared.basis[0]))
@@ -151,7 +156,7 @@ class Frame:
         return replace(
             self,
             bound=bound,
-            base=self.base + self.turn @ step * (self.bound / self.slope),
+            base=self.base + self.turn @ step,
             turn=self.turn @ turn * np.sqrt(0.9 / size),
         )
 

@@ -35,8 +35,9 @@ __all__ = ["SharedMomentsProtocol", "SharedMomentsPublic"]
 
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_STRENGTHS = (0.2, 1.0, 5.0, 25.0, 100.0)
-_DIFFERENCE = 0.2  # variance of a site's slopes about the common ones, in noise variances
+_STRENGTHS = (0.1, 1.0, 10.0)
+_DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
+_LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -208,11 +209,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         pooled = weights @ np.where(np.isfinite(release), release, 0.0) / total
         error = float(weights**2 @ np.full(len(weights), variance)) / total**2
         d = self.n_features
-        kept = np.maximum(0.0, 1 - error / np.maximum(pooled**2, 1e-300))
-        centre, level = (kept * pooled)[:d], (kept * pooled)[d:-2]
-        if self.loss.name != "squared":
-            level = pooled[d:-2]
-        row, answer = (float(np.clip(s, low, 1.0)) for s, low in zip(pooled[-2:], (0.1, 0.02)))
+        centre, level = _shrunk(pooled[:d], error), pooled[d:-2]
+        if self.loss.name == "squared":
+            level = _shrunk(level, error)
+        row, answer = (_in_unit(float(square), error) for square in pooled[-2:])
         return self._frame((centre, level), (row, answer))
 
     def _trusted_sums(self, release: Array, variance: float) -> Array:
@@ -316,10 +316,21 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
                     Family(bayes[:, number], wide, _STRENGTHS),
                     Family(ridge[:, number], narrow, _STRENGTHS),
                     Family(bayes[:, number], along, (1.0, 10.0, 100.0)),
-                    Family(ridge[:, number], narrow + along, _STRENGTHS[1:4]),
+                    Family(ridge[:, number], narrow + along, _STRENGTHS),
                 ]
             )
         return found
+
+
+def _shrunk(mean: Array, error: float) -> Array:
+    """Return a mean that has noise of variance ``error`` on every entry, by James and Stein."""
+    return mean * max(0.0, 1 - len(mean) * error / max(float(mean @ mean), 1e-300))
+
+
+def _in_unit(square: float, error: float) -> float:
+    """Return a mean square, known to lie in [0, 1], from one with noise of variance ``error``."""
+    believed = _SQUARE_VARIANCE / (_SQUARE_VARIANCE + error)
+    return float(np.clip(believed * square + (1 - believed) * _LIKELY_SQUARE, 0.02, 1.0))
 
 
 def _variance(noise: Mechanism, shape: tuple[int, ...]) -> float:
