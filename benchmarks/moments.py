@@ -116,7 +116,16 @@ def _diabetes(z: Any) -> Rows:
     kept = z["first_encounter"] & ~z["expired_or_hospice"]
     X = z["X"][kept].astype(float)
     X[:, 0] = (X[:, 0] - 50) / 50
-    for column, largest in ((7, 14), (8, 100), (9, 6), (10, 50), (11, 4), (12, 4), (13, 4), (14, 9)):
+    for column, largest in (
+        (7, 14),
+        (8, 100),
+        (9, 6),
+        (10, 50),
+        (11, 4),
+        (12, 4),
+        (13, 4),
+        (14, 9),
+    ):
         X[:, column] = np.minimum(X[:, column], largest) / largest
     return np.clip(X, -1, 1) / np.sqrt(11), z["y"][kept], z["task"][kept]
 
@@ -163,13 +172,17 @@ def data_of(name: str, seed: int) -> tuple[Rows, Rows]:
     folder = Path(os.environ.get("TACIT_DATA", "data"))
     X, y, task = read(np.load(folder / f"{file}.npz", allow_pickle=False))
     train = split(task, seed)
-    sites = [s for s in np.unique(task) if min((m & (task == s)).sum() for m in (train, ~train)) > 2]
+    sites = [
+        s for s in np.unique(task) if min((m & (task == s)).sum() for m in (train, ~train)) > 2
+    ]
     known = np.isin(task, sites)
     first, second = train & known, ~train & known
     return (X[first], y[first], task[first]), (X[second], y[second], task[second])
 
 
-def differences(name: str, seed: int, epsilons: tuple[float, ...]) -> tuple[float, dict[Any, float]]:
+def differences(
+    name: str, seed: int, epsilons: tuple[float, ...]
+) -> tuple[float, dict[Any, float]]:
     """Return single-task's score and the differences by (aggregation, ε)."""
     (X, y, task), test = data_of(name, seed)
     classes = SETS[name][2]
@@ -210,7 +223,9 @@ def report(name: str, seeds: range, epsilons: tuple[float, ...]) -> None:
             reached = sign * mean + 2 * error >= 0.8 * sign * goal if epsilon >= 1 else True
             harmless = sign * mean >= -0.003 - 2 * error
             words = ("" if reached else " below 80 % of the trial") + ("" if harmless else " HARM")
-            print(f"  {aggregation:9} ε={epsilon:<4} {mean:+.4f} ± {error:.4f} ({goal:+.3f}){words}")
+            print(
+                f"  {aggregation:9} ε={epsilon:<4} {mean:+.4f} ± {error:.4f} ({goal:+.3f}){words}"
+            )
 
 
 if __name__ == "__main__":

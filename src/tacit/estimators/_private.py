@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -21,7 +22,7 @@ from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
-from tacit.privacy.statement import Statement
+from tacit.privacy.statement import DEFINITIONS, Statement
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
@@ -93,6 +94,8 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    _unit: Unit = Unit.TASK  # what the budget protects
+    _assumptions: tuple[str, ...] = ()  # what else is public
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -110,7 +113,7 @@ class PrivateEstimator(MultiTaskEstimator):
         return Schedule.calibrate(
             protocol.rounds(),
             epsilon=self.epsilon,
-            delta=self._delta(sizes.n_tasks),
+            delta=self._delta(self._n_units(sizes)),
             mechanism=self.mechanism,
             n_tasks=sizes.n_tasks,
         )
@@ -147,7 +150,7 @@ class PrivateEstimator(MultiTaskEstimator):
             n_features=sizes.n_features,
             n_rows=n_rows,
             epsilon=float(self.epsilon),
-            delta=self._delta(sizes.n_tasks),
+            delta=self._delta(self._n_units(sizes)),
         )
 
     @property
@@ -174,6 +177,16 @@ class PrivateEstimator(MultiTaskEstimator):
                 f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
             )
 
+    def _n_units(self, sizes: Sizes) -> int:
+        """Return the public number of what is protected."""
+        if self._unit is Unit.TASK:
+            return sizes.n_tasks
+        if sizes.n_rows is None:
+            raise InvalidInput(
+                "n_rows=None: single rows are protected here; say how many there are"
+            )
+        return sizes.n_rows
+
     def _delta(self, n_units: int) -> float:
         return default_delta(n_units) if self.delta == "auto" else float(self.delta)
 
@@ -194,7 +207,11 @@ class PrivateEstimator(MultiTaskEstimator):
         schedule = self._schedule(protocol, sizes)
         entropy = entropy_from(self.random_state)
         parties = Batches(protocol, tasks, entropy=entropy.child("homes"))
-        with self._reserved(schedule, sizes) as reservation:
+        # What releases nothing needs no budget, and no line in a ledger.
+        reserved: AbstractContextManager[Reservation | None] = nullcontext()
+        if schedule.rounds:
+            reserved = self._reserved(schedule, sizes)
+        with reserved as reservation:
             billboard = Billboard(reservation)
             outcome = conduct(
                 protocol,
@@ -220,11 +237,12 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _reserved(self, schedule: Schedule, sizes: Sizes) -> Reservation:
         """Set the schedule's whole budget aside, or raise before any data are touched."""
-        delta, rows = self._delta(sizes.n_tasks), schedule.events(Unit.ROW)
+        unit, delta = self._unit, self._delta(self._n_units(sizes))
+        rows = schedule.events(Unit.ROW) if unit is Unit.TASK else []
         total = self._total(sizes)
         return open_ledger(self.ledger, *total).reserve(
-            schedule.events(Unit.TASK),
-            unit=Unit.TASK,
+            schedule.events(unit),
+            unit=unit,
             adjacency=schedule.adjacency,
             data=self.data,
             delta=delta,
@@ -235,17 +253,18 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _total(self, sizes: Sizes) -> tuple[float, float]:
         """Return the (ε, δ) that a ledger made for this run alone must hold."""
-        return float(self.epsilon), self._delta(sizes.n_tasks)
+        return float(self.epsilon), self._delta(self._n_units(sizes))
 
     def _statements(self, schedule: Schedule, billboard: Billboard, sizes: Sizes) -> dict[str, Any]:
         """Return what was guaranteed, by fitted attribute."""
         found = Statement.of_run(
             billboard,
-            unit=Unit.TASK,
+            unit=self._unit,
             adjacency=schedule.adjacency,
-            delta=self._delta(sizes.n_tasks),
-            curator=schedule.trust(Unit.TASK),
-            n_units=sizes.n_tasks,
-            assumptions=(_PUBLIC,),
+            delta=self._delta(self._n_units(sizes)),
+            definition=DEFINITIONS[0],
+            curator=schedule.trust(self._unit) if schedule.rounds else "none",
+            n_units=self._n_units(sizes),
+            assumptions=(_PUBLIC, *self._assumptions),
         )
         return {"privacy_": found}

@@ -58,9 +58,7 @@ class Moments:
         q = matrices.shape[-1] - n_outputs
         squares = np.trace(matrices[:, q:, q:], axis1=1, axis2=2)
         noise = np.full(len(matrices), variance)
-        return cls(
-            matrices[:, :q, :q], matrices[:, :q, q:], squares, count, count, apart, noise
-        )
+        return cls(matrices[:, :q, :q], matrices[:, :q, q:], squares, count, count, apart, noise)
 
     def _each(self, change: Callable[[Array, str], Array]) -> Moments:
         return Moments(**{name: change(getattr(self, name), name) for name in _FIELDS})
@@ -234,5 +232,3 @@ def agreement(sites: Moments, models: SharedModels) -> Array:
     distance = np.einsum("pik,pi->p", turned**2, 1 / variance)
     degrees = turned.shape[1] * turned.shape[2]
     return np.asarray(np.minimum(1.0, (_DEGREES + degrees) / (_DEGREES + distance)))
-
-

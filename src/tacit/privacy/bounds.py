@@ -376,6 +376,13 @@ class MeansAndSquares(Bound):
         squares = [np.einsum("ij,ij->", part, part) / self.radius for part in parts]
         return np.append(array.sum(axis=0), squares)
 
+    def sensitivity(
+        self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
+    ) -> float:
+        """Return how far one row can move the sums; the two squares count in ℓ1."""
+        entries = None if dimension is None else dimension + 2
+        return super().sensitivity(norm, adjacency, dimension=entries)
+
     def _reach(self, adjacency: Adjacency) -> float:
         replaced = adjacency is Adjacency.REPLACE_ONE
         return _up((2 * math.sqrt(2) if replaced else 2.0) * self.radius)

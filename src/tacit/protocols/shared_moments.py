@@ -20,24 +20,27 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
+from tacit.numerics.moment_prior import Moments, agreement, shared_models
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.schedule import AtTask, Call, Curator, Place, Round
+from tacit.privacy.schedule import AtTask, Call, Curator, Place, Round, Schedule, SecureSum
 from tacit.privacy.unit import Unit
 from tacit.protocols._home import Outputs
 from tacit.protocols._moment_frame import Frame, clip_norm
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["SharedMomentsProtocol", "SharedMomentsPublic"]
+__all__ = ["AGGREGATIONS", "SharedMomentsHome", "SharedMomentsProtocol", "SharedMomentsPublic"]
 
+_PLACES: dict[str, Place] = {"untrusted": AtTask(), "trusted": Curator(), "secure": SecureSum()}
+AGGREGATIONS = tuple(_PLACES)
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
 _STRENGTHS = (0.1, 1.0, 10.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
+_LEAST_INFORMATION = 0.4
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -98,8 +101,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     Guarantee: (ε, δ) with one row of one site as the unit, under replace-one with public numbers of
     rows, for whatever a site hands out, against all others together. The row says w₁ in the first
     round and w₂, w₃ in the others, functions of the row and of earlier releases only (`Frame`),
-    and the sum of a site, hence of all sites, moves by what `MeansAndSquares` and `moments_bound` prove
-    when the row is replaced; the noise covers it and releases compose adaptively. A row belongs to
+    and the sum of a site, hence of all sites, moves by what `MeansAndSquares` and `moments_bound`
+    prove when the row is replaced; the noise covers it and releases compose adaptively. A row is in
     one site, so the releases of different sites compose in parallel. Divisors, weights, priors and
     the model that residuals refer to are functions of releases and public numbers. A site's own
     model is computed from its own rows and the releases, and stays with it (joint privacy).
@@ -120,7 +123,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     n_moments: int = 2
 
     def __post_init__(self) -> None:
-        _check.one_of("aggregation", self.aggregation, ("untrusted", "trusted", "secure"))
+        _check.one_of("aggregation", self.aggregation, AGGREGATIONS)
         if not self.by_site:
             moments_bound().check_count(sum(self.counts))
 
@@ -141,7 +144,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def rounds(self) -> tuple[Round, ...]:
         """Return means, moments, and moments at the released model."""
-        place: Place = AtTask() if self.by_site else Curator()
+        place = _PLACES[self.aggregation]
         side = self.n_features + 1 + self.n_outputs
         first = Round(
             "means",
@@ -164,6 +167,23 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         if self.n_moments == 1:
             return first, replace(second, share=math.sqrt(_MOMENTS + _AGAIN))
         return first, second, replace(second, name="moments again", share=math.sqrt(_AGAIN))
+
+    def worth(self, schedule: Schedule, *, strict: bool = True) -> bool:
+        """Whether moments under this noise can tell a common model, by public numbers alone.
+
+        The noise on a direction of the pooled Σ z rᵀ against the sum of rows behind it: with sd s
+        of an entry, 2/s is the μ of the moments, √(Σn_t²) rows count if sites add the noise and
+        Σn_t if it is added once, and d directions share what is to be found. With ``strict`` false
+        everything is sent that has a receiver.
+        """
+        if len(self.counts) < 2:
+            return False
+        pairs = list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]
+        if not strict or any(math.isinf(mechanism.reach) for _, mechanism in pairs):
+            return True
+        strength = math.sqrt(sum(4 / _variance(one, round.shape) for round, one in pairs))
+        rows = math.sqrt(float(np.sum(self._sizes**2)))
+        return strength * rows / (self.n_features + 1) >= _LEAST_INFORMATION
 
     # -- in public -------------------------------------------------------------------------------
 
@@ -191,9 +211,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             self._apart,
             variance,
         )
-        found = SharedMomentsPublic(
-            self._next(public), sites, self._trusted(release, variance)
-        )
+        found = SharedMomentsPublic(self._next(public), sites, self._trusted(release, variance))
         return self._with_votes(found) if self.by_site else found
 
     def _next(self, public: SharedMomentsPublic) -> Frame:
@@ -294,10 +312,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             own = own.weighted(np.full(len(count), public.weights[0]))
         return everybody.without(own.weighted(spoke.astype(np.float64)))
 
-    def _families(
-        self, home: SharedMomentsHome, public: SharedMomentsPublic
-    ) -> list[list[Family]]:
+    def _families(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> list[list[Family]]:
         """Return, by output, the priors that the others' rows give to each site."""
+        if public.sites is None:
+            return [[] for _ in range(self.n_outputs)]
         frame = public.frame
         others = shared_models(self._others(home, public))
         known = shared_models(public.everybody())
