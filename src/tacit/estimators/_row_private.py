@@ -143,6 +143,7 @@ class RowPrivateClassifier(MultiTaskClassifier):
                 label=f"{data}: {release.mechanism}",
                 sound=release.sound,
                 seeded=release.seeded,
+                unit=Unit.ROW,
             )
         ends = np.cumsum([model.size for model in models])[:-1]
         posted = [

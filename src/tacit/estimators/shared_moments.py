@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -23,6 +24,9 @@ from tacit.protocols.shared_moments import (
 
 __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 
+# Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
+# classifier's first model is good enough to be worth a second Newton step.
+_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.4, 10.0
 _MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
 _SECURE = (
@@ -89,12 +93,11 @@ class _SharedMoments(PrivateEstimator):
 
     def _protocol(self, sizes: Sizes) -> SharedMomentsProtocol:
         squared = self._loss.name == "squared"
-        moments = (2 if squared else 1) if self.n_moments == "auto" else int(self.n_moments)
         counts = sizes.counts
         if counts is None:  # a plan: sites are taken to be alike
             counts = (max(1, self._n_units(sizes) // sizes.n_tasks),) * sizes.n_tasks
         automatic = self.row_norm == "auto"
-        return SharedMomentsProtocol(
+        once = SharedMomentsProtocol(
             loss=self._loss,
             n_features=sizes.n_features,
             counts=counts,
@@ -103,16 +106,21 @@ class _SharedMoments(PrivateEstimator):
             target_bound=float(self.target_bound) if squared else 1.0,
             fit_intercept=self.fit_intercept,
             aggregation=self.aggregation,
-            n_moments=moments,
+            n_moments=1,
         )
+        if self.n_moments != "auto":
+            return replace(once, n_moments=int(self.n_moments))
+        again = squared or once.information(super()._schedule(once, sizes)) >= _ENOUGH_FOR_TWO
+        return replace(once, n_moments=2 if again else 1)
 
     def _schedule(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
         """Return the calibrated rounds; none where public numbers say that they cannot help."""
         schedule = super()._schedule(protocol, sizes)
-        if isinstance(protocol, SharedMomentsProtocol) and not protocol.worth(
-            schedule, strict=self.gate
-        ):
+        if sizes.n_tasks < 2:
             return Schedule((), ())
+        if self.gate and isinstance(protocol, SharedMomentsProtocol):
+            worth = protocol.information(schedule) >= _LEAST_INFORMATION
+            return schedule if worth else Schedule((), ())
         return schedule
 
     def _read_public(self, public: SharedMomentsPublic, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
@@ -144,10 +152,11 @@ class SharedMomentsRegressor(MultiTaskRegressor, _SharedMoments):
         Public limit of a row's norm; longer ones are scaled down. "auto" is √d, for features of
         about unit size.
     target_bound : float, default 1.0
-        Public limit of the target’s size; larger ones are clipped in what is sent, never at home. Subtract a
-        public centre from y first.
+        Public limit of the target's size; larger ones are clipped in what is sent, never at
+        home. Subtract a public centre from y first.
     n_moments : "auto", 1 or 2
-        How often moments are sent; "auto" is 2 for regression and 1 for classification.
+        How often moments are sent; "auto" is 2 for regression; for classification public
+        numbers decide.
     gate : bool, default True
         Decide from the public numbers of rows, before anything is spent, whether to send at all.
     fit_intercept : bool, default True

@@ -37,10 +37,9 @@ _PLACES: dict[str, Place] = {"untrusted": AtTask(), "trusted": Curator(), "secur
 AGGREGATIONS = tuple(_PLACES)
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_STRENGTHS = (0.1, 1.0, 10.0)
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
-_LEAST_INFORMATION = 0.4
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -168,22 +167,20 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             return first, replace(second, share=math.sqrt(_MOMENTS + _AGAIN))
         return first, second, replace(second, name="moments again", share=math.sqrt(_AGAIN))
 
-    def worth(self, schedule: Schedule, *, strict: bool = True) -> bool:
-        """Whether moments under this noise can tell a common model, by public numbers alone.
+    def information(self, schedule: Schedule) -> float:
+        """Return how well a common model can be told under this noise, from public numbers alone.
 
-        The noise on a direction of the pooled Σ z rᵀ against the sum of rows behind it: with sd s
-        of an entry, 2/s is the μ of the moments, √(Σn_t²) rows count if sites add the noise and
-        Σn_t if it is added once, and d directions share what is to be found. With ``strict`` false
-        everything is sent that has a receiver.
+        It is μ√(Σn_t²)/(d + 1) if sites add the noise and μΣn_t/(d + 1) if it is added once, μ that
+        of the moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that
+        share what is to be found. Around 0.5 sharing begins to pay.
         """
-        if len(self.counts) < 2:
-            return False
-        pairs = list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]
-        if not strict or any(math.isinf(mechanism.reach) for _, mechanism in pairs):
-            return True
-        strength = math.sqrt(sum(4 / _variance(one, round.shape) for round, one in pairs))
-        rows = math.sqrt(float(np.sum(self._sizes**2)))
-        return strength * rows / (self.n_features + 1) >= _LEAST_INFORMATION
+        found = 0.0
+        for round, mechanism in list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]:
+            if math.isinf(mechanism.reach):
+                return math.inf
+            found += 4 / _variance(mechanism, round.shape)
+        rows = float(np.sqrt(np.sum(self._sizes**2)))
+        return math.sqrt(found) * rows / (self.n_features + 1)
 
     # -- in public -------------------------------------------------------------------------------
 
