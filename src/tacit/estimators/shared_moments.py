@@ -26,7 +26,7 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 
 # Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
 # classifier's first model is good enough to be worth a second Newton step.
-_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.4, 10.0
+_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.5, 10.0
 _MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
 _SECURE = (
