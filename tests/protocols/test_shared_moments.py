@@ -12,9 +12,11 @@ from sklearn.linear_model import LogisticRegression
 import tacit
 from tacit.audit import replace_row, replay_estimator
 from tacit.audit.replay import Staged, search
+from tacit.engines import Batches, conduct
 from tacit.errors import InvalidInput
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.numerics.moment_prior import Moments, agreement, shared_models
+from tacit.privacy import Billboard
 from tacit.privacy.bounds import MeansAndSquares, RowMessages
 from tacit.privacy.noise.entropy import SeededEntropy
 from tacit.privacy.schedule import Call, Schedule
@@ -217,3 +219,21 @@ def test_information_counts_rows_once_at_sites_and_all_together_in_sums():
     assert found["trusted"] == pytest.approx(4 * found["untrusted"])
     exact = Schedule.calibrate(protocol.rounds(), epsilon=math.inf, delta=0.0)
     assert replace(protocol, n_moments=2).information(exact) == math.inf
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("classes", [False, True])
+def test_sites_say_and_learn_the_same_bits_in_one_stack_and_on_their_own(aggregation, classes):
+    tasks = sites(5, 12, 3, classes=classes)
+    loss = LogisticLoss() if classes else SquaredLoss()
+    protocol = protocol_of(tasks, aggregation, loss=loss)
+    schedule = Schedule.calibrate(protocol.rounds(), epsilon=50.0, delta=1e-5)
+    found = []
+    for max_rows in (None, 30, 1):
+        entropy, billboard = SeededEntropy(3), Billboard()
+        parties = Batches(protocol, tasks, entropy=entropy.child("homes"), max_rows=max_rows)
+        outcome = conduct(protocol, schedule, parties, billboard, entropy=entropy.child("curator"))
+        found.append((billboard.head, np.concatenate(list(parties.finish(outcome.public)))))
+    for head, models in found[1:]:
+        assert head == found[0][0]
+        assert np.array_equal(models, found[0][1])
