@@ -7,7 +7,8 @@ that are known up to a few factors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -32,12 +33,15 @@ class Family:
     """Priors N(mean_i, covariance / strength) of the slopes of task i, one for each strength.
 
     ``mean`` is (m, d), or (d,) for all tasks; ``covariance`` (d, d) may be singular, and is in
-    units of the answers' noise variance for the squared loss.
+    units of the answers' noise variance for the squared loss. With ``level`` (m,) the intercept has
+    a prior too, N(level_i, level_variance / strength); without, it is free.
     """
 
     mean: Array
     covariance: Array
     strengths: tuple[float, ...]
+    level: Array | None = None
+    level_variance: float = 0.0
 
 
 def family_fit(
@@ -52,16 +56,7 @@ def family_fit(
     with quiet_arithmetic():
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
-        for family in families:
-            paths.append(
-                fit(
-                    tasks,
-                    np.asarray(family.strengths),
-                    prior_mean=family.mean,
-                    prior_covariance=family.covariance,
-                    intercept=intercept,
-                )
-            )
+        paths += [_path(fit, tasks, family, intercept) for family in families]
         odds = [np.full(len(paths[0].coef), -np.log(len(paths[0].coef)))]
         offered = sum(len(path.coef) for path in paths[1:])
         odds += [np.full(len(path.coef), _FAVOUR - np.log(offered)) for path in paths[1:]]
@@ -74,6 +69,22 @@ def family_fit(
         coef = weighted(weights, np.concatenate([path.coef for path in paths]))
         offset = weighted(weights, np.concatenate([path.intercept for path in paths]))
         return LocalFit(*settled(coef, offset))
+
+
+def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
+    """Return the fits under one family; a level is a column of the rows while they are fitted."""
+    strengths = np.asarray(family.strengths)
+    if family.level is None or not intercept:
+        prior = {"prior_mean": family.mean, "prior_covariance": family.covariance}
+        return fit(tasks, strengths, intercept=intercept, **prior)
+    d = tasks.n_features
+    covariance = np.zeros((d + 1, d + 1))
+    covariance[:d, :d], covariance[d, d] = family.covariance, family.level_variance
+    mean = np.broadcast_to(family.mean, (tasks.n_tasks, d))
+    mean = np.concatenate([mean, family.level[:, None]], axis=1)
+    prior = {"prior_mean": mean, "prior_covariance": covariance}
+    path = fit(tasks.with_intercept(), strengths, intercept=False, **prior)
+    return replace(path, coef=path.coef[..., :d], intercept=path.coef[..., d])
 
 
 def _weights(errors: Array, odds: Array, counts: Array, loss: Loss) -> Array:

@@ -39,6 +39,7 @@ AGGREGATIONS = tuple(_PLACES)
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
+_LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
@@ -321,7 +322,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
-        bayes, ridge = frame.model(others.bayes)[0], frame.model(others.ridge)[0]
+        (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         common = frame.model(known.bayes[0])[0]
         found = []
         for number in range(self.n_outputs):
@@ -332,6 +333,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
                     Family(ridge[:, number], narrow, _STRENGTHS),
                     Family(bayes[:, number], along, (1.0, 10.0, 100.0)),
                     Family(ridge[:, number], narrow + along, _STRENGTHS),
+                    *(
+                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance)
+                        for variance in _LEVELS
+                    ),
                 ]
             )
         return found
