@@ -209,7 +209,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             self._apart,
             variance,
         )
-        found = SharedMomentsPublic(self._next(public), sites, self._trusted(release, variance))
+        found = SharedMomentsPublic(self._next(public), sites, self._moment_weights(release, variance))
         return self._with_votes(found) if self.by_site else found
 
     def _next(self, public: SharedMomentsPublic) -> Frame:
@@ -219,8 +219,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         return public.frame.at(shared_models(public.everybody()))
 
     def _read_means(self, release: Array, variance: float) -> Frame:
-        """Return the frame: pooled means shrunk by their known noise, squares on the safe side."""
-        weights = self._trusted_sums(release, variance)
+        """Return the frame: pooled means and squares, shrunk by their known noise."""
+        weights = self._vector_weights(release, variance)
         total = float(weights @ self._sizes)
         pooled = weights @ np.where(np.isfinite(release), release, 0.0) / total
         error = float(weights**2 @ np.full(len(weights), variance)) / total**2
@@ -231,14 +231,14 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         row, answer = (_in_unit(float(square), error) for square in pooled[-2:])
         return self._frame((centre, level), (row, answer))
 
-    def _trusted_sums(self, release: Array, variance: float) -> Array:
+    def _vector_weights(self, release: Array, variance: float) -> Array:
         """Return weights of sites' sums of vectors."""
         sizes = self._sizes
         longest = 2 * sizes + 6 * math.sqrt(variance * release.shape[1])
         admitted = np.linalg.norm(release, axis=1) <= longest
         return np.asarray(admitted * sizes / (variance + _TRUST * sizes + 1e-9) + 1e-12)
 
-    def _trusted(self, release: Array, variance: float) -> Array:
+    def _moment_weights(self, release: Array, variance: float) -> Array:
         """Return weights of sites' moments; none for sums that no rows could have given."""
         sizes, side = self._sizes, release.shape[1]
         largest = 2 * sizes + 6 * side * math.sqrt(variance)
