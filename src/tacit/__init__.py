@@ -34,6 +34,8 @@ __all__ = [
     "PooledClassifier",
     "PooledRegressor",
     "PrivateLogisticRegression",
+    "SharedMomentsClassifier",
+    "SharedMomentsRegressor",
     "SharedPriorClassifier",
     "SharedPriorRegressor",
     "SingleTaskClassifier",

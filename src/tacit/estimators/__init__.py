@@ -18,6 +18,7 @@ from tacit.estimators.low_rank_sparse import LowRankSparseClassifier, LowRankSpa
 from tacit.estimators.mean_regularized import MeanRegularizedClassifier, MeanRegularizedRegressor
 from tacit.estimators.pooled import PooledClassifier, PooledRegressor
 from tacit.estimators.private_logistic import PrivateLogisticRegression
+from tacit.estimators.shared_moments import SharedMomentsClassifier, SharedMomentsRegressor
 from tacit.estimators.shared_prior import SharedPriorClassifier, SharedPriorRegressor
 from tacit.estimators.single_task import SingleTaskClassifier, SingleTaskRegressor
 from tacit.estimators.task_relationship import TaskRelationshipClassifier, TaskRelationshipRegressor
@@ -43,6 +44,8 @@ __all__ = [
     "PooledRegressor",
     "PrivateEstimator",
     "PrivateLogisticRegression",
+    "SharedMomentsClassifier",
+    "SharedMomentsRegressor",
     "SharedPriorClassifier",
     "SharedPriorRegressor",
     "SingleTaskClassifier",

@@ -56,11 +56,16 @@ class Sizes:
     n_features: int
     n_outputs: int = 1
     n_rows: int | None = None
+    counts: tuple[int, ...] | None = None  # rows by task, for methods that declare them public
 
     @classmethod
     def of(cls, tasks: TaskSet | ParquetTasks, n_outputs: int) -> Sizes:
         """Return the sizes of a task set."""
         return cls(tasks.n_tasks, tasks.n_features, n_outputs, tasks.n_rows)
+
+    def with_counts(self, tasks: TaskSet | ParquetTasks) -> Sizes:
+        """Return these sizes with the rows by task, for methods that declare them public."""
+        return replace(self, counts=tuple(int(count) for count in tasks.counts))
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class PrivateEstimator(MultiTaskEstimator):
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
     _not_protected: tuple[str, ...] = ()
+    _definition: str = "auto"
     _sizes: Sizes | None = None  # of a fit that held a conversation
     _checkpoint: Unkept | Checkpoint = Unkept()
 
@@ -200,12 +206,22 @@ class PrivateEstimator(MultiTaskEstimator):
                 f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
             )
 
+    def _n_units(self, sizes: Sizes) -> int:
+        """Return the public number of what is protected."""
+        if self._unit is Unit.TASK:
+            return sizes.n_tasks
+        if sizes.n_rows is None:
+            raise InvalidInput(
+                "n_rows=None: single rows are protected here; say how many there are"
+            )
+        return sizes.n_rows
+
     def _delta(self, n_units: int) -> float:
         return default_delta(n_units) if self.delta == "auto" else float(self.delta)
 
     def _run_delta(self, sizes: Sizes) -> float:
         """Return the δ of a run with these sizes."""
-        return self._delta(sizes.n_tasks)
+        return self._delta(self._n_units(sizes))
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         self._sizes = None
@@ -229,6 +245,8 @@ class PrivateEstimator(MultiTaskEstimator):
     ) -> Learned:
         """Hold the conversation, and read models and public facts off it."""
         sizes = Sizes.of(tasks, n_outputs)
+        if self._unit is Unit.ROW:
+            sizes = sizes.with_counts(tasks)
         entropy = self._checkpoint.entropy(self.random_state)
         run = self._conversation(self._protocol(sizes), tasks, sizes, entropy, file=file)
         public = self._read_public(run.public, sizes)
@@ -284,7 +302,7 @@ class PrivateEstimator(MultiTaskEstimator):
         self, schedule: Schedule, sizes: Sizes, *, charged: bool
     ) -> AbstractContextManager[Billboard]:
         """Return the billboard of a run, new or taken up again, with its budget behind it."""
-        if charged:
+        if charged or not schedule.rounds:  # what releases nothing needs no line in a ledger
             return nullcontext(Billboard())
         ledger = open_ledger(self.ledger, *self._total(sizes))
         return self._checkpoint.held(
@@ -326,8 +344,9 @@ class PrivateEstimator(MultiTaskEstimator):
             unit=self._unit,
             adjacency=schedule.adjacency,
             delta=self._run_delta(sizes),
-            curator=schedule.trust(self._unit),
-            n_units=sizes.n_tasks if self._unit is Unit.TASK else sizes.n_rows,
+            definition=self._definition,
+            curator=schedule.trust(self._unit) if schedule.rounds else "none",
+            n_units=self._n_units(sizes),
             assumptions=self._assumptions,
             not_protected=self._not_protected,
         )

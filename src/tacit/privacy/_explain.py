@@ -42,6 +42,8 @@ def _against(statement: Statement) -> str:
         return f"{others}, the coordinating server included"
     if statement.curator == "trusted":
         return f"{others}; the coordinating server sees the messages and is trusted with them"
+    if statement.curator == "secure sums":
+        return f"{others}; the coordinating server sees sums of all parties’ messages, with noise"
     return others
 
 

@@ -33,6 +33,7 @@ from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = [
     "Bound",
+    "MeansAndSquares",
     "RowClip",
     "RowGradientClip",
     "RowMessages",
@@ -340,6 +341,57 @@ class SecondMoment(Bound):
             # ‖w wᵀ‖₁ = ‖w‖₁² ≤ d ‖w‖².
             square *= _dimension(dimension)
         return 2 * square if replaced else square
+
+
+@dataclass(frozen=True)
+class MeansAndSquares(Bound):
+    """Clip two parts of a row, x and y, to norm ``radius`` each; add up (x, y, ‖x‖²/K, ‖y‖²/K).
+
+    Parameters
+    ----------
+    radius
+        K, the limit of each part's norm.
+    first
+        Number of entries of x.
+
+    Guarantee: as `Bound`, for one row. With a = ‖x‖/K, a' = ‖x'‖/K, s = a + a' and t = |a − a'| the
+    part of x moves by at most K² s²(1 + t²) in square, t ≤ min(s, 2 − s). For s ≤ 1 that is at most
+    2K²; from there s²(1 + (2 − s)²) grows, as its derivative 2s(1 − 2(2 − s)(s − 1)) ≥ s, up to 4K²
+    at s = 2. Likewise y: replace-one 2√2 K, as without the squares; otherwise at most 2K. Squares
+    are exact multiples of the squared step, so sums are exact for up to 2²¹ rows.
+    """
+
+    unit: ClassVar[Unit] = Unit.ROW
+    most_messages: ClassVar[int] = 1 << (53 - 2 * _MOMENT_BITS)
+
+    first: int = 1
+
+    def __call__(self, messages: ArrayLike) -> Array:
+        """Return the bounded rows (not yet their squares)."""
+        array = _checked_messages(messages)
+        parts = array[:, : self.first], array[:, self.first :]
+        bounded = [_rescaled(part, self.radius, _MOMENT_BITS, always=False) for part in parts]
+        return np.concatenate(bounded, axis=1)
+
+    def aggregate(self, messages: ArrayLike) -> Array:
+        """Return the sums of bounded rows and of their squares, (d + 2,)."""
+        array = _checked_messages(messages)
+        self.check_count(len(array))
+        parts = array[:, : self.first], array[:, self.first :]
+        # Divided after they were added up: a quotient is off the step.
+        squares = [np.einsum("ij,ij->", part, part) / self.radius for part in parts]
+        return np.append(array.sum(axis=0), squares)
+
+    def sensitivity(
+        self, norm: Norm | str, adjacency: Adjacency | str, *, dimension: int | None = None
+    ) -> float:
+        """Return how far one row can move the sums; the two squares count in ℓ1."""
+        entries = None if dimension is None else dimension + 2
+        return super().sensitivity(norm, adjacency, dimension=entries)
+
+    def _reach(self, adjacency: Adjacency) -> float:
+        replaced = adjacency is Adjacency.REPLACE_ONE
+        return _up((2 * math.sqrt(2) if replaced else 2.0) * self.radius)
 
 
 def _dimension(dimension: int | None) -> int:

@@ -34,7 +34,7 @@ from tacit.privacy.noise.entropy import Entropy, bernoulli, sample_without_repla
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = ["AtTask", "Call", "Cohort", "Curator", "Everyone", "FixedSize", "Place", "Poisson"]
-__all__ += ["Round", "Schedule", "in_turn"]
+__all__ += ["Round", "Schedule", "SecureSum", "in_turn"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ class AtTask:
     """Every task adds noise to its own message; what leaves it is a release already."""
 
     trust: ClassVar[str] = "untrusted"
+
+
+@dataclass(frozen=True)
+class SecureSum(Curator):
+    """Noise is added to a sum that nobody sees without it: by a protocol for secure sums."""
+
+    trust: ClassVar[str] = "secure sums"
 
 
 Place = Curator | AtTask
@@ -255,6 +262,8 @@ class Schedule:
         zero-out adjacency, everything else under replace-one.
         """
         rounds, epsilon, delta = tuple(rounds), check_epsilon(epsilon), check_delta(delta)
+        if not rounds:
+            return cls((), ())
         if len({round.unit for round in rounds}) > 1:
             raise InvalidInput("rounds: of two units; calibrate them apart and join the schedules")
         sampled = any(isinstance(round.cohort, Poisson) for round in rounds)
@@ -301,7 +310,7 @@ class Schedule:
     def trust(self, unit: Unit) -> str:
         """Return whether the curator must be trusted: "trusted" if it sees anything unnoised."""
         places = {round.noise.trust for round in self.rounds if round.unit is unit}
-        return Curator.trust if Curator.trust in places else AtTask.trust
+        return next((one for one in (Curator.trust, SecureSum.trust) if one in places), "untrusted")
 
     @property
     def sound(self) -> bool:

@@ -23,7 +23,7 @@ __all__ = ["Statement"]
 
 SCHEMA_VERSION = 1
 DEFINITIONS = ("joint differential privacy", "differential privacy", "none")
-CURATORS = ("trusted", "untrusted", "none")
+CURATORS = ("trusted", "secure sums", "untrusted", "none")
 _TUNING = (
     "choices made by looking at the private data outside this run, such as tuning or choosing "
     "features, unless they are listed among the releases"

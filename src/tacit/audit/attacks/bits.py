@@ -43,10 +43,10 @@ def with_task(tasks: TaskSet, task: int, X: Array, y: Array) -> TaskSet:
 def rerun(estimator: Any, tasks: TaskSet, before: Run) -> Run:
     """Fit on other data while the billboard repeats the releases of ``before``.
 
-    Where the unit is the row, the release *is* the models of all tasks; there only the noise is
+    Where privacy is not joint, the release *is* the models of all tasks; there only the noise is
     repeated, by its seed.
     """
-    if before.model.privacy_.unit == Unit.ROW:
+    if before.model.privacy_.definition == "differential privacy":
         return fitted(estimator, tasks)
     with frozen(before.releases):
         return fitted(estimator, tasks)

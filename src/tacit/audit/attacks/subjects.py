@@ -26,6 +26,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "proximal": {"update": "proximal", "clip": 3.0},
     "rows": {"epsilon_rows": 1.0, "target_bound": 2.0},
     "shared": {"unknown_task": "shared"},
+    "trusted": {"aggregation": "trusted"},
 }
 # Parameters every attack sets where they exist: what a statement calls public is declared.
 _PUBLIC: dict[str, Any] = {"classes": (0, 1)}

@@ -17,6 +17,7 @@ _PURPOSES = {
     "low-rank-sparse": "tasks that share a few directions, with features of their own besides",
     "mean-regularized": "tasks that differ little from a common model",
     "task-relationship": "few tasks, positively or negatively related; noise at every task",
+    "shared-moments": "few sites with many rows: hides single rows, not whole sites",
     "averaged": "one common model by a single private average",
     "single-task": "no sharing at all: the baseline everybody can have",
     "pooled": "all rows in one place, no privacy: the other extreme",

@@ -1,0 +1,234 @@
+"""What a reader of noised second moments can tell about a common linear model.
+
+Everything here is in the moments' own coordinates: rows z of norm at most 1, answers r of norm at
+most 1, sums S = Σ zzᵀ, b = Σ z rᵀ and Σ‖r‖² that carry noise of a known variance. Stacks have the
+reader on axis 0, because every site reads the sums of the *others*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from tacit._types import Array, IntArray
+from tacit.numerics.stacks import eigh
+
+__all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root"]
+
+# Share of the answers' variance that the common model explains, a priori: log-normal, bounded, so
+# that evidence cannot run away.
+_SHARES = np.geomspace(0.01, 2.0, 16)
+_LIKELY_SHARE = 0.5
+_DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
+_RIDGE = 0.02
+_LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
+_DEGREES = 4.0  # of the t law that decides how far a site may stand apart
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, with the reader (or the site) on axis 0.
+
+    Attributes
+    ----------
+    rows, answers, squares
+        S (p, q, q), b (p, q, k) and Σ‖r‖² (p,).
+    count, sampled, apart
+        Σ w n, Σ w² n and Σ w² n² of the sites in each sum with their weights and rows, (p,): what
+        to divide by, and how far chance and the sites' differences move the sum.
+    variance
+        Variance of the noise on an entry off the diagonal of each sum, (p,).
+    """
+
+    rows: Array
+    answers: Array
+    squares: Array
+    count: Array
+    sampled: Array
+    apart: Array
+    variance: Array
+
+    @classmethod
+    def of_matrices(
+        cls, matrices: Array, n_outputs: int, count: Array, apart: Array, variance: float
+    ) -> Moments:
+        """Take sums of (z, r)(z, r)ᵀ, (p, q + k, q + k), of ``count`` rows each, apart."""
+        q = matrices.shape[-1] - n_outputs
+        squares = np.trace(matrices[:, q:, q:], axis1=1, axis2=2)
+        noise = np.full(len(matrices), variance)
+        return cls(matrices[:, :q, :q], matrices[:, :q, q:], squares, count, count, apart, noise)
+
+    def _each(self, change: Callable[[Array, str], Array]) -> Moments:
+        return Moments(**{name: change(getattr(self, name), name) for name in _FIELDS})
+
+    def weighted(self, weights: Array) -> Moments:
+        """Return every sum times its weight."""
+
+        def change(part: Array, name: str) -> Array:
+            factor = weights**2 if name in ("sampled", "apart", "variance") else weights
+            return np.asarray(factor.reshape(-1, *(1,) * (part.ndim - 1)) * part)
+
+        return self._each(change)
+
+    def at(self, places: IntArray) -> Moments:
+        """Return the sums at some places."""
+        return self._each(lambda part, _: part[places])
+
+    def total(self) -> Moments:
+        """Return the one sum of all."""
+        return self._each(lambda part, _: part.sum(axis=0, keepdims=True))
+
+    def without(self, own: Moments) -> Moments:
+        """Return these sums less ``own``, (p, …) from one or p of each."""
+        left = self._each(lambda part, name: part - getattr(own, name))
+        return replace(
+            left,
+            count=np.maximum(left.count, 1e-9 * self.count),
+            sampled=np.maximum(left.sampled, 0.0),
+            apart=np.maximum(left.apart, 0.0),
+            variance=np.maximum(left.variance, 0.0),
+        )
+
+
+_FIELDS = tuple(field.name for field in fields(Moments))
+
+
+@dataclass(frozen=True)
+class SharedModels:
+    """The common model as every reader sees it.
+
+    Attributes
+    ----------
+    bayes, ridge
+        Two estimates (p, q, k): under the noise-aware Gaussian prior, and a plain ridge.
+    spread
+        Posterior variance of the first, as a matrix (p, q, q) for all outputs.
+    noise
+        Variance of an answer about the common model, (p,).
+    variance
+        The prior variance that the evidence preferred, (p,).
+    basis, values
+        Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
+    gain
+        Evidence of the common model against none: log Bayes factor (p,).
+    """
+
+    bayes: Array
+    ridge: Array
+    spread: Array
+    noise: Array
+    variance: Array
+    basis: Array
+    values: Array
+    gain: Array
+
+
+def square_root(values: Array, vectors: Array, power: float) -> Array:
+    """Return U diag(λ^power) Uᵀ."""
+    return np.asarray((vectors * values**power) @ vectors.T)
+
+
+def _spectrum(moments: Moments) -> tuple[Array, Array, Array]:
+    """Return the pooled covariance's eigenvalues and eigenvectors, and how far it was shrunk.
+
+    Linear shrinkage towards a multiple of I by E‖noise‖² = v q(q + 1) against what is seen; what is
+    left of the noise's own spectrum is the floor of an eigenvalue.
+    """
+    q = moments.rows.shape[1]
+    mean = moments.rows / moments.count[:, None, None]
+    variance = moments.variance / moments.count**2
+    level = np.maximum(np.trace(mean, axis1=1, axis2=2) / q, 1e-3)
+    centred = mean - level[:, None, None] * np.eye(q)
+    seen = np.maximum(np.einsum("pij,pij->p", centred, centred), 1e-300)
+    kept = np.maximum(0.0, 1 - variance * q * (q + 1) / seen)
+    values, vectors = eigh(level[:, None, None] * np.eye(q) + kept[:, None, None] * centred)
+    floor = 1e-4 + 0.5 * kept * np.sqrt(q * variance)
+    return np.maximum(values, floor[:, None]), vectors, kept
+
+
+def shared_models(moments: Moments) -> SharedModels:
+    """Estimate the common model behind sums, as every reader sees them.
+
+    Parameters
+    ----------
+    moments
+        What each reader has: the others' sums.
+
+    In the eigenbasis of the pooled S, g = Uᵀb/N is N(λ m, v + c λ² + σ² λ) with m ~ N(0, κ).
+    κ is the one with the most evidence under a bounded hyper-prior; v counts the noise on b and, as
+    m multiplies it, the noise on S.
+    """
+    values, vectors, believed = _spectrum(moments)
+    n, k = moments.count, moments.answers.shape[2]
+    seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
+    level = np.clip(moments.squares / n / k, 0.02 / k, 1.0)
+    noise, size = 0.8 * level, np.zeros(len(n))
+    for _ in range(4):
+        other = _other_variance(moments, values, noise, believed**2 * size)
+        variance, gain = _preferred_variance(seen, values, other, level)
+        kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
+        model = kept[:, :, None] * seen
+        explained = 2 * np.einsum("pik,pik->p", model, seen)
+        explained -= np.einsum("pi,pik,pik->p", values, model, model)
+        noise = np.clip(level - explained / k, _LEAST_NOISE * level, level)
+        size = np.einsum("pik,pik->p", model, model) / k
+    left = variance[:, None] * other / (variance[:, None] * values**2 + other)
+    root = np.sqrt(moments.variance / n**2 * values.shape[1]) / 0.3 + _RIDGE
+    plain = seen / (values + root[:, None])[:, :, None]
+    return SharedModels(
+        bayes=vectors @ model,
+        ridge=vectors @ plain,
+        spread=np.einsum("pij,pj,pkj->pik", vectors, left, vectors),
+        noise=noise,
+        variance=variance,
+        basis=vectors,
+        values=values,
+        gain=gain,
+    )
+
+
+def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) -> Array:
+    """Return the variance of g beside that of the common model, (p, q)."""
+    added = moments.variance[:, None] * (1 + size[:, None])
+    sampled = moments.sampled[:, None] * noise[:, None] * values
+    apart = moments.apart[:, None] * _DIFFERENCE * noise[:, None] * values**2
+    return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
+
+
+def _preferred_variance(
+    seen: Array, values: Array, other: Array, level: Array
+) -> tuple[Array, Array]:
+    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each.
+
+    Candidates are shares of the answers' variance that a model would explain, so that they mean the
+    same in any number of dimensions.
+    """
+    variances = _SHARES[:, None] * level / values.sum(axis=1)  # (a, p)
+    total = variances[:, :, None] * values**2 + other  # (a, p, q)
+    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2]
+    score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
+    nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
+    hyper = -0.5 * np.log(_SHARES / _LIKELY_SHARE) ** 2
+    best = np.argmax(score + hyper[:, None], axis=0)[None]
+    found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
+    return found, evidence - nothing
+
+
+def agreement(sites: Moments, models: SharedModels) -> Array:
+    """Return every site's weight in (0, 1] by a multivariate t law about the common model.
+
+    ``models`` has one reader. A site that differs as sites do keeps its vote; one that nothing of
+    what is known explains loses it.
+    """
+    values, vectors, common = models.values[0], models.basis[0], models.bayes[0]
+    n, noise = sites.count[:, None], models.noise[0]
+    apart = (sites.answers - sites.rows @ common) / n[:, :, None]
+    turned = np.einsum("ji,pjk->pik", vectors, apart)
+    size = float(np.sum(common**2)) / common.shape[1]
+    variance = _DIFFERENCE * noise * values**2 + noise * values / n
+    variance = variance + sites.variance[:, None] / n**2 * (1 + size)
+    distance = np.einsum("pik,pi->p", turned**2, 1 / variance)
+    degrees = turned.shape[1] * turned.shape[2]
+    return np.asarray(np.minimum(1.0, (_DEGREES + degrees) / (_DEGREES + distance)))

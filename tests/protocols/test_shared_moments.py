@@ -1,0 +1,239 @@
+"""Released moments: what rows say, what is read off the sums, what sites make of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import tacit
+from tacit.audit import replace_row, replay_estimator
+from tacit.audit.replay import Staged, search
+from tacit.engines import Batches, conduct
+from tacit.errors import InvalidInput
+from tacit.losses import LogisticLoss, SquaredLoss
+from tacit.numerics.moment_prior import Moments, agreement, shared_models
+from tacit.privacy import Billboard
+from tacit.privacy.bounds import MeansAndSquares, RowMessages
+from tacit.privacy.noise.entropy import SeededEntropy
+from tacit.privacy.schedule import Call, Schedule
+from tacit.privacy.unit import Adjacency, Norm
+from tacit.protocols._moment_frame import Frame
+from tacit.protocols.shared_moments import SharedMomentsProtocol, moments_bound
+from tacit.tasks import TaskSet
+
+AGGREGATIONS = ("untrusted", "trusted", "secure")
+
+
+def sites(n_sites=8, n_rows=60, d=5, *, classes=False, apart=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(n_sites), n_rows)
+    W = rng.standard_normal(d) + apart * rng.standard_normal((n_sites, d))
+    X = rng.standard_normal((len(task), d))
+    score = np.einsum("nd,nd->n", X, W[task])
+    if classes:
+        y = (rng.random(len(task)) < 1 / (1 + np.exp(-2 * score))).astype(float)
+    else:
+        y = (score + rng.standard_normal(len(task))) / 8
+    return TaskSet.from_arrays(X, y, task)
+
+
+def protocol_of(tasks, aggregation="untrusted", **options):
+    settings = {"loss": SquaredLoss(), "row_norm": math.sqrt(tasks.n_features)} | options
+    counts = tuple(int(n) for n in tasks.counts)
+    return SharedMomentsProtocol(
+        n_features=tasks.n_features, counts=counts, aggregation=aggregation, **settings
+    )
+
+
+def run(protocol, tasks, change=lambda release, call: release, epsilon=math.inf):
+    """Return the public state of a run whose releases may be tampered with, and the home."""
+    schedule = Schedule.calibrate(protocol.rounds(), epsilon=epsilon, delta=1e-5)
+    public, home = protocol.opening(), protocol.start(tasks, np.arange(tasks.n_tasks))
+    for number, (round, mechanism) in enumerate(
+        zip(schedule.rounds, schedule.mechanisms, strict=True)
+    ):
+        call = Call(number, number)
+        home, rows = protocol.speak(home, public, call, None)
+        sums = round.bound.by_task(rows)
+        value = sums if protocol.by_site else sums.sum(axis=0)
+        release = mechanism.release(value, SeededEntropy(number)).value
+        public = protocol.read(public, change(np.array(release), call), call, mechanism)
+    return public, home
+
+
+@pytest.mark.parametrize("aggregation", ["untrusted", "trusted"])
+@pytest.mark.parametrize(("classes", "n_moments"), [(False, 2), (True, 2)])
+def test_no_replaced_row_moves_a_sum_beyond_the_declaration(aggregation, classes, n_moments):
+    tasks = sites(4, 6, 3, classes=classes)
+    loss = LogisticLoss() if classes else SquaredLoss()
+    protocol = protocol_of(tasks, aggregation, loss=loss, n_moments=n_moments)
+    schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-5)
+    found = search(lambda _: Staged(protocol, schedule), tasks, binary=classes, n_steps=30)
+    found.check()
+    assert found.worst > 0.5
+    assert all(one <= 2 * math.sqrt(2) * (1 + 1e-9) for one in found.declared)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_an_estimator_builds_nothing_from_private_rows(aggregation):
+    tasks = sites(4, 30, 3)
+    estimator = tacit.SharedMomentsRegressor(epsilon=5.0, aggregation=aggregation)
+    neighbour = replace_row(tasks, 7, np.full(3, 1e6), -1e6)
+    result = replay_estimator(estimator, tasks, neighbour)
+    result.check()
+    assert result.worst > 0.1
+
+
+def test_means_and_squares_move_by_two_roots_of_two_and_that_is_attained():
+    bound = MeansAndSquares(1.0, 3)
+    rng = np.random.default_rng(0)
+    limit = bound.sensitivity(Norm.L2, Adjacency.REPLACE_ONE)
+    rows = bound(rng.standard_normal((400, 5)) * 10.0 ** rng.uniform(-2, 2, (400, 1)))
+    sums = np.stack([bound.aggregate(row[None]) for row in rows])
+    apart = np.linalg.norm(sums[:, None] - sums[None], axis=2)
+    assert apart.max() <= limit
+    ends = np.stack(
+        [bound.aggregate(bound(s * np.eye(1, 5) + s * np.eye(1, 5, 4))) for s in (1, -1)]
+    )
+    assert np.linalg.norm(ends[1] - ends[0]) == pytest.approx(2 * math.sqrt(2), rel=1e-3)
+    assert limit == pytest.approx(2 * math.sqrt(2), rel=1e-9)
+    assert np.linalg.norm(sums, axis=1).max() <= bound.sensitivity("l2", "zero-out")
+    assert (
+        bound.sensitivity("l1", "replace-one", dimension=5)
+        >= np.abs(sums[:, None] - sums[None]).sum(axis=2).max()
+    )
+
+
+def test_the_intercepts_coordinate_is_inside_the_clip():
+    frame = Frame.of_means(SquaredLoss(), 1.0, 1.0, (np.zeros(3), np.zeros(1)), (0.01, 0.01))
+    said = frame.speak(np.full((1, 3), 100.0), np.array([[50.0]]))
+    assert np.linalg.norm(said[0, :4]) <= 1 + 1e-12
+    assert np.linalg.norm(said) <= moments_bound().radius + 1e-12
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_without_noise_the_released_model_is_the_common_one(aggregation):
+    tasks = sites(20, 200, 5, apart=0.0)
+    public, _ = run(protocol_of(tasks, aggregation, row_norm=8.0), tasks)
+    coef, _ = public.frame.model(shared_models(public.everybody()).bayes[0])
+    own = np.linalg.lstsq(tasks.X, np.asarray(tasks.y), rcond=None)[0]
+    # Clipped rows and residuals bend it a little.
+    assert coef[0] @ own > 0.995 * np.linalg.norm(coef[0]) * np.linalg.norm(own)
+    assert np.linalg.norm(coef[0]) == pytest.approx(np.linalg.norm(own), rel=0.15)
+
+
+def test_a_second_newton_step_comes_nearer_to_the_logistic_fit():
+    tasks = sites(20, 300, 4, classes=True, apart=0.0)
+    X, y = tasks.X, np.asarray(tasks.y)
+    exact = LogisticRegression(C=1e6).fit(X, y).coef_[0]
+    errors = []
+    for n_moments in (1, 2):
+        options = {"loss": LogisticLoss(), "n_moments": n_moments, "row_norm": 8.0}
+        public, _ = run(protocol_of(tasks, "trusted", **options), tasks)
+        coef, _ = public.frame.model(shared_models(public.everybody()).ridge[0])
+        errors.append(np.linalg.norm(coef[0] - exact))
+    assert errors[1] < 0.8 * errors[0]
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_what_a_site_is_told_does_not_contain_its_own_rows(aggregation):
+    tasks = sites(3, 50, 4, apart=2.0)
+    protocol = protocol_of(tasks, aggregation, n_moments=1)
+    public, home = run(protocol, tasks)
+    others = shared_models(protocol._others(home, public))
+    # The sums of the first two alone, in the same frame.
+    if protocol.by_site:
+        rest = public.sites.weighted(public.weights).at(np.arange(2)).total()
+    else:
+        said = RowMessages(protocol._moments_of(home, public.frame), tasks.offsets)
+        counts = tasks.counts[:2].astype(float)
+        sums = moments_bound().by_task(said)[:2]
+        rest = Moments.of_matrices(sums, 1, counts, counts**2, 0.0)
+        rest = rest.weighted(np.full(2, public.weights[0])).total()
+    np.testing.assert_allclose(others.bayes[2], shared_models(rest).bayes[0], rtol=1e-6, atol=1e-9)
+
+
+def test_a_site_that_did_not_speak_reads_the_sums_of_all():
+    tasks = sites(4, 50, 3)
+    protocol = protocol_of(tasks)
+    public, _ = run(protocol, tasks)
+    late = protocol.start(tasks.take_tasks([0]), np.array([-1]))
+    told = protocol._others(late, public)
+    np.testing.assert_allclose(told.rows, public.everybody().rows)
+    assert np.isfinite(protocol.finish(late, public)).all()
+
+
+HOSTILE = {
+    "huge": lambda release: 1e9 * np.ones_like(release),
+    "not a number": lambda release: np.full_like(release, np.nan),
+    "infinite": lambda release: np.full_like(release, -np.inf),
+    "flipped": lambda release: -release,
+    "constant": lambda release: np.full_like(release, 30.0),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_one_hostile_release_hardly_moves_what_the_others_are_told(kind):
+    tasks = sites(12, 200, 4)
+    protocol = protocol_of(tasks)
+
+    def tampered(release, call):
+        release[0] = HOSTILE[kind](release[0])
+        return release
+
+    clean, _ = run(protocol, tasks, epsilon=20.0)
+    public, home = run(protocol, tasks, tampered, epsilon=20.0)
+    first, second = (
+        state.frame.model(shared_models(state.everybody()).bayes[0])[0] for state in (clean, public)
+    )
+    assert np.linalg.norm(second - first) < 0.2 * np.linalg.norm(first)
+    assert np.isfinite(protocol.finish(home, public)).all()
+
+
+def test_a_site_of_other_opinion_loses_its_vote_and_the_usual_ones_keep_theirs():
+    tasks = sites(12, 200, 4)
+    y = np.asarray(tasks.y).copy()
+    y[tasks.task_of_row == 0] *= -3
+    public, _ = run(protocol_of(tasks), tasks.replace(y=y), epsilon=20.0)
+    votes = agreement(public.sites, shared_models(public.everybody()))
+    assert votes[0] < 0.3
+    assert np.median(votes[1:]) > 0.5
+
+
+def test_more_rows_than_add_up_exactly_are_refused_where_all_are_added_up():
+    with pytest.raises(InvalidInput, match="add up exactly"):
+        SharedMomentsProtocol(SquaredLoss(), 3, (1 << 21, 5), aggregation="trusted")
+
+
+def test_information_counts_rows_once_at_sites_and_all_together_in_sums():
+    tasks = sites(16, 50, 3)
+    found = {}
+    for aggregation in ("untrusted", "trusted"):
+        protocol = protocol_of(tasks, aggregation)
+        schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-5)
+        found[aggregation] = protocol.information(schedule)
+    assert found["trusted"] == pytest.approx(4 * found["untrusted"])
+    exact = Schedule.calibrate(protocol.rounds(), epsilon=math.inf, delta=0.0)
+    assert replace(protocol, n_moments=2).information(exact) == math.inf
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("classes", [False, True])
+def test_sites_say_and_learn_the_same_bits_in_one_stack_and_on_their_own(aggregation, classes):
+    tasks = sites(5, 12, 3, classes=classes)
+    loss = LogisticLoss() if classes else SquaredLoss()
+    protocol = protocol_of(tasks, aggregation, loss=loss)
+    schedule = Schedule.calibrate(protocol.rounds(), epsilon=50.0, delta=1e-5)
+    found = []
+    for max_rows in (None, 30, 1):
+        entropy, billboard = SeededEntropy(3), Billboard()
+        parties = Batches(protocol, tasks, entropy=entropy.child("homes"), max_rows=max_rows)
+        outcome = conduct(protocol, schedule, parties, billboard, entropy=entropy.child("curator"))
+        found.append((billboard.head, np.concatenate(list(parties.finish(outcome.public)))))
+    for head, models in found[1:]:
+        assert head == found[0][0]
+        assert np.array_equal(models, found[0][1])
