@@ -32,18 +32,22 @@ from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
 
-__all__ = ["Candidates", "Frame", "NoiseLevel", "SquaredTasks"]
+__all__ = ["Candidates", "Frame", "SquaredTasks", "finite_rows", "frame_rows"]
 
 _LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
+_LARGEST = 1e100  # of a Gram matrix's entries
 _CHUNK = 1 << 21  # numbers in a temporary array
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The public coordinates of the features: z = (x − origin)/scale, and 1 if ``intercept``."""
+    """The public coordinates of the features: z = (x − origin)/scale, and 1 if ``intercept``.
+
+    Without an intercept the origin is zero: there is nothing to take its shift up.
+    """
 
     origin: Array
-    scale: float = 1.0
+    scale: Array
     intercept: bool = True
 
     @property
@@ -60,17 +64,6 @@ class Frame:
         slopes = coef[:, : self.origin.size] / self.scale
         offset = coef[:, -1] if self.intercept else np.zeros(len(coef))
         return slopes, offset - (slopes * self.origin).sum(axis=1) * self.intercept
-
-
-@dataclass(frozen=True)
-class NoiseLevel:
-    """What is known of a task's noise variance: as much as ``rows`` further rows would tell.
-
-    An inverse-gamma prior with scale ``variance``. Zero rows is Jeffreys' prior 1/σ².
-    """
-
-    rows: float = 0.0
-    variance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +124,8 @@ class SquaredTasks:
 
     Guarantee: every result's row i is, to the bit, a function of task i's rows and of the public
     arguments. Rows are padded to a size that depends on the task's own count, and every product is
-    taken task by task. Numbers that overflow become zero in that row alone.
+    taken task by task. A task whose numbers overflow counts as one without rows: its messages are
+    zero, its model the prior's mean, and nobody else's change.
     """
 
     frame: Frame
@@ -147,6 +141,7 @@ class SquaredTasks:
         gram, cross, energy = np.empty((m, p, p)), np.empty((m, p)), np.empty(m)
         targets = np.asarray(tasks.y, dtype=np.float64)
 
+        @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
             rows, y = frame_rows(bucket, tasks.X, frame), bucket.stack(targets)
             gram[bucket.tasks] = rows.transpose(0, 2, 1) @ rows
@@ -154,8 +149,18 @@ class SquaredTasks:
             energy[bucket.tasks] = (y[:, None, :] @ y[:, :, None])[:, 0, 0]
 
         batched_map(fill, size_buckets(tasks.offsets, p))
-        return cls(frame, gram, cross, energy, tasks.counts.astype(np.float64))
+        # A decomposition of what is not finite raises for everybody: such a task has no rows.
+        largest = np.maximum(np.abs(gram).max(axis=(1, 2)), energy)
+        sound = largest < _LARGEST  # False for NaN
+        return cls(
+            frame,
+            np.where(sound[:, None, None], gram, 0.0),
+            np.where(sound[:, None], cross, 0.0),
+            np.where(sound, energy, 0.0),
+            np.where(sound, tasks.counts, 0).astype(np.float64),
+        )
 
+    @np.errstate(all="ignore")
     def scores(self, mean: Array, slope: float, level: float) -> Array:
         """Return whitened scores (m, p): (posterior mean − μ) in units of the prior's deviations.
 
@@ -177,20 +182,19 @@ class SquaredTasks:
             scores = np.column_stack([scores, offset / np.sqrt(level)])
         return finite_rows(scores)
 
-    def evidence(self, candidates: Candidates, noise: NoiseLevel | None = None) -> Array:
+    @np.errstate(all="ignore")
+    def evidence(self, candidates: Candidates) -> Array:
         """Return log-evidence (m, size): the targets' log-density, σ² integrated out.
 
-        −½(n + ν)·log(quad + ν s²) − ½ log det V, up to a constant of the task, for the noise level
-        (ν, s²).
+        Under Jeffreys' prior 1/σ² it is −(n/2)·log quad − ½ log det V up to a constant of the task.
         """
-        noise = noise or NoiseLevel()
         found = np.empty((len(self.counts), *candidates.shape))
         for part, s, k, _, inner in self._cells(candidates):
-            quad = inner.quad + noise.rows * noise.variance
-            degrees = self.counts[part, None, None] + noise.rows
-            found[part, s, k] = -0.5 * (degrees * np.log(quad) + inner.volume)
+            degrees = self.counts[part, None, None]
+            found[part, s, k] = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
         return finite_rows(found.reshape(len(found), -1))
 
+    @np.errstate(all="ignore")
     def models(self, candidates: Candidates, weights: Array) -> Array:
         """Return posterior means (m, p), averaged with ``weights`` (m, size) over candidates."""
         shares = weights.reshape(-1, *candidates.shape)
@@ -246,9 +250,7 @@ class SquaredTasks:
                 for k, mean in enumerate(candidates.means):
                     yield part, s, k, spectrum, self._cell(part, spectrum, mean, candidates)
 
-    def _cell(
-        self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates
-    ) -> _Cell:
+    def _cell(self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates) -> _Cell:
         cross, ones, square = self._residual(part, mean)
         seen = spectrum.turned(cross)
         slopes = candidates.slopes[None, :, None]
@@ -287,5 +289,5 @@ def frame_rows(bucket: Bucket, X: Array, frame: Frame) -> Array:
 
 def finite_rows(values: Array) -> Array:
     """Return ``values`` with every row that holds NaN or infinity set to zero."""
-    sound = np.isfinite(values).all(axis=1)
-    return values if sound.all() else np.where(sound[:, None], values, 0.0)
+    sound = np.isfinite(values).all(axis=1, keepdims=True)
+    return np.where(sound, values, 0.0)

@@ -7,6 +7,7 @@ Laplace's: log-likelihood − ½‖v̂‖² − ½ log det(I + RᵀZᵀ diag(p(1
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
 
 __all__ = ["LogisticTasks"]
+
+_STACK = 1 << 21  # numbers in the rows of one stack of regressions
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,13 @@ class LogisticTasks:
     tasks: TaskSet
 
     def scores(self, mean: Array, slope: float, level: float) -> Array:
-        """Return whitened scores (m, p): (posterior mode − μ) in units of the prior's deviations."""
+        """Return whitened scores (m, p): posterior mode − μ in units of the prior's deviations."""
         scores = np.empty((self.tasks.n_tasks, self.frame.size))
+        priors = [(mean, self._root(None, slope, level))]
 
+        @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            rows = frame_rows(bucket, self.tasks.X, self.frame)
-            scores[bucket.tasks] = self._mode(bucket, rows, mean, self._root(None, slope, level))[0]
+            scores[bucket.tasks] = next(self._modes(bucket, priors))[1][:, 0]
 
         batched_map(fill, self._buckets())
         return finite_rows(scores)
@@ -47,10 +51,10 @@ class LogisticTasks:
         """Return Laplace log-evidence (m, size) of every candidate."""
         found = np.empty((self.tasks.n_tasks, candidates.size))
 
+        @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            rows = frame_rows(bucket, self.tasks.X, self.frame)
-            for cell, (mean, root) in enumerate(self._cells(candidates)):
-                found[bucket.tasks, cell] = self._mode(bucket, rows, mean, root)[1]
+            for cells, _, evidence in self._modes(bucket, self._priors(candidates)):
+                found[bucket.tasks, cells] = evidence
 
         batched_map(fill, self._buckets())
         return finite_rows(found)
@@ -58,12 +62,15 @@ class LogisticTasks:
     def models(self, candidates: Candidates, weights: Array) -> Array:
         """Return modes (m, p), averaged with ``weights`` (m, size) over candidates."""
         models = np.zeros((self.tasks.n_tasks, self.frame.size))
+        priors = self._priors(candidates)
 
+        @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            rows = frame_rows(bucket, self.tasks.X, self.frame)
-            for cell, (mean, root) in enumerate(self._cells(candidates)):
-                moved = self._mode(bucket, rows, mean, root)[0][:, None, :] @ root.T
-                models[bucket.tasks] += weights[bucket.tasks, cell, None] * (mean + moved[:, 0])
+            for cells, modes, _ in self._modes(bucket, priors):
+                for cell, (mean, root) in enumerate(priors[cells]):
+                    moved = (modes[:, cell, None, :] @ root.T)[:, 0]
+                    weight = weights[bucket.tasks, cells.start + cell, None]
+                    models[bucket.tasks] += weight * (mean + moved)
 
         batched_map(fill, self._buckets())
         return finite_rows(models)
@@ -78,7 +85,7 @@ class LogisticTasks:
         root[d:, d:] = np.sqrt(level)
         return root
 
-    def _cells(self, candidates: Candidates) -> list[tuple[Array, Array]]:
+    def _priors(self, candidates: Candidates) -> list[tuple[Array, Array]]:
         return [
             (mean, self._root(shape, slope, level))
             for shape in candidates.shapes
@@ -87,17 +94,30 @@ class LogisticTasks:
             for level in candidates.levels
         ]
 
-    def _mode(
-        self, bucket: Bucket, rows: Array, mean: Array, root: Array
-    ) -> tuple[Array, Array]:
-        """Return modes (b, p) in the prior's coordinates and log-evidence (b,)."""
-        stack = LogisticStack(
-            rows @ root,
-            (rows @ mean[:, None])[:, :, 0],
-            bucket.stack(np.asarray(self.tasks.y)),
-            bucket.mask.astype(np.float64),
-            np.ones((len(rows), root.shape[1])),
-        )
-        mode = newton(stack, np.zeros((len(rows), root.shape[1])))
-        z = stack.predictions(mode)
-        return mode, -stack.value(z, mode) - 0.5 * np.linalg.slogdet(stack.hessian(z))[1]
+    def _modes(
+        self, bucket: Bucket, priors: list[tuple[Array, Array]]
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield cells, modes (b, c, p) in each prior's coordinates and log-evidence (b, c).
+
+        All the priors of a slice are solved in one stack.
+        """
+        rows = frame_rows(bucket, self.tasks.X, self.frame)
+        labels = bucket.stack(np.asarray(self.tasks.y))
+        b, n, p = rows.shape
+        step = max(1, _STACK // rows.size)
+        for low in range(0, len(priors), step):
+            cells = slice(low, min(low + step, len(priors)))
+            means, roots = (np.stack(part) for part in zip(*priors[cells], strict=True))
+            c = len(means)
+            stack = LogisticStack(
+                (rows[:, None] @ roots).reshape(b * c, n, p),
+                (rows[:, None] @ means[:, :, None]).reshape(b * c, n),
+                np.repeat(labels, c, axis=0),
+                np.repeat(bucket.mask.astype(np.float64), c, axis=0),
+                np.ones((b * c, p)),
+            )
+            modes = newton(stack, np.zeros((b * c, p)))
+            z = stack.predictions(modes)
+            volume = np.linalg.slogdet(stack.hessian(z))[1]
+            evidence = -stack.value(z, modes) - 0.5 * volume
+            yield cells, modes.reshape(b, c, p), evidence.reshape(b, c)
