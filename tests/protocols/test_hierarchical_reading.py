@@ -20,7 +20,7 @@ from tacit.protocols.hierarchical_reading import (
     read_spreads,
     read_votes,
 )
-from tacit.protocols.shrinkage import Coordinates, Semicircle, shrink_diagonal
+from tacit.protocols.shrinkage import Coordinates, Semicircle
 
 
 def _plan(noise=0.1, edge=1.0, **changes):
@@ -67,7 +67,7 @@ def test_noisy_spreads_are_equal_and_clear_ones_are_kept():
     unit = truth / np.linalg.norm(truth)
     total = SPREAD_WEIGHT * 100 * unit
     clear = read_spreads(total, 1e-3, 2.0, 100)
-    np.testing.assert_allclose(clear / clear[1], truth / truth[1], rtol=1e-2)
+    np.testing.assert_allclose(clear / clear[1], np.sqrt(truth / truth[1]), rtol=1e-2)
     assert np.sqrt((clear**2).mean()) == pytest.approx(2.0)
     noisy = read_spreads(total + 80 * rng.normal(size=6), 200.0, 2.0, 100)
     np.testing.assert_allclose(noisy, 2.0)
@@ -99,16 +99,20 @@ def test_score_rounds_without_noise_find_where_the_scores_vanish():
     np.testing.assert_allclose(shrunk, reading.mean)
 
 
-def test_a_mean_that_is_all_noise_is_not_shared():
+def test_a_mean_that_is_all_noise_is_nearly_all_shrunk_away():
     rng = np.random.default_rng(4)
-    design, root = _plan(noise=0.3), np.ones(9)
-    hidden = 0
-    for _ in range(50):
+    design, root, kept = _plan(noise=0.3), np.ones(9), []
+    for _ in range(200):
         reading = MeanReading.at(np.zeros(9))
         for _ in range(design.n_scores):
-            reading = reading.after(50 * rng.normal(size=9), root, 100, design)
-        hidden += reading.shrunk(200.0, root, 100, design) is None
-    assert hidden == 50
+            pulled = -0.5 / design.step * reading.mean
+            noise = 2.0 * rng.normal(size=9)
+            reading = reading.after(100 * pulled + 100 * noise, root, 100, design)
+        mean = reading.shrunk(200.0, root, 100, design)
+        kept.append(0.0 if mean is None else np.linalg.norm(mean) / np.linalg.norm(reading.mean))
+    # Positive-part James–Stein keeps about 2/p = 0.22 of pure noise on average.
+    assert np.mean(kept) < 0.35
+    assert np.mean(np.array(kept) == 0) > 0.25
 
 
 def _evidence(candidates, best):
@@ -122,7 +126,7 @@ def test_silent_evidence_settles_the_strengths_and_loud_evidence_settles_nothing
     total = 200 * np.r_[_evidence(shared, (4, 2)), np.full(own.size, -5.0)]
     clear = read_evidence(total, 0.0, shared, own)
     assert np.unravel_index(clear[: shared.size].argmax(), shared.shape)[2:] == (4, 2)
-    assert np.partition(clear, -2)[-2] < -20
+    assert np.partition(clear, -2)[-2] < -4
     loud = read_evidence(total, 1e6, shared, own)
     assert loud.min() > -0.1
 
@@ -132,7 +136,7 @@ def test_noise_that_is_not_smooth_in_the_strengths_is_mostly_removed():
     shared, own = grid(np.zeros(9), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
     noise = 100 * rng.normal(size=shared.size + own.size)
     weights = read_evidence(noise, 100.0, shared, own)
-    assert weights[: shared.size].std() < 0.5 * (noise[: shared.size] / 26).std()
+    assert weights[: shared.size].std() < 0.5 * (noise[: shared.size] / 35).std()
 
 
 def test_a_low_rank_and_a_sparse_moment_show_their_shapes():
@@ -142,8 +146,7 @@ def test_a_low_rank_and_a_sparse_moment_show_their_shapes():
         rows = rng.normal(size=(300, 2)) @ basis
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         moment = rows.T @ rows
-        diagonal = shrink_diagonal(np.diag(moment).copy(), Coordinates(1.0), trace=300.0)
-        shapes = read_shapes(moment, noise, diagonal, 300)
+        shapes = read_shapes(moment, noise, Coordinates(1.0), 300)
         assert shapes[0] is None
         assert len(shapes) >= 4
         covariance = shapes[3] @ shapes[3].T
@@ -156,8 +159,8 @@ def test_an_even_moment_shows_no_shape():
     rows = rng.normal(size=(300, 12))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     moment = rows.T @ rows
-    diagonal = shrink_diagonal(np.diag(moment).copy(), Coordinates(10.0), trace=300.0)
-    assert read_shapes(moment, Semicircle.of_gaussian(10.0, 12), diagonal, 300) == (None,)
+    noise = Semicircle.of_gaussian(10.0, 12)
+    assert read_shapes(moment, noise, Coordinates(10.0), 300) == (None,)
 
 
 def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():

@@ -18,7 +18,12 @@ from scipy.special import chdtri
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
 from tacit.protocols.hierarchical_plan import Plan
-from tacit.protocols.shrinkage import NoiseSpectrum, Shape, shrink_spectrum
+from tacit.protocols.shrinkage import (
+    Coordinates,
+    NoiseSpectrum,
+    shrink_diagonal,
+    shrink_spectrum,
+)
 
 __all__ = [
     "CENTRE_RADIUS",
@@ -41,8 +46,13 @@ SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one messag
 CENTRE_RADIUS = 1.5
 _LEAST_SPREAD = 0.25  # of the mean spread
 _DOUBT = 0.05  # chance that noise alone passes for a pattern
-_FLOORS = (1.0, 0.1, 0.01)
-_TEMPER = 0.25
+_FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
+# Nats of the summed evidence per nat of public weight: at least this many, because tasks differ in
+# more than a common prior can say, and a quarter of the noise.
+_LEAST_TEMPER, _TEMPER = 10.0, 0.25
+# Part of a step that the next round takes back, for the noise left in the mean. It is one where
+# every task knows its model and zero where none does; there noise walks at random.
+_PULL = 0.5
 
 
 def _kernel(positions: Array) -> Array:
@@ -95,14 +105,16 @@ def read_spreads(spreads: Array, deviation: float, scale: float, n_tasks: int) -
     """Return the features' scales (d,) from the sum of the tasks' relative spreads.
 
     Each task sends SPREAD_WEIGHT·(its deviations, scaled to norm 1). Their differences are shrunk
-    by what noise explains of them; the scales' root mean square is ``scale``.
+    by what noise explains of them and taken half-way, as a square root: a slope is then expected
+    to be neither of equal size on every feature nor of equal effect. The scales' root mean square
+    is ``scale``.
     """
     found = spreads / (SPREAD_WEIGHT * n_tasks)
     middle = max(float(found.mean()), 1e-9)
     apart = found - found.mean()
     noise = deviation / (SPREAD_WEIGHT * n_tasks)
     kept = _kept(apart, noise, found.size - 1) if found.size > 1 else 0.0
-    settled = np.maximum(middle + kept * apart, _LEAST_SPREAD * middle)
+    settled = np.sqrt(np.maximum(middle + kept * apart, _LEAST_SPREAD * middle))
     return np.asarray(scale * settled / np.sqrt((settled * settled).mean()))
 
 
@@ -158,8 +170,10 @@ class MeanReading:
         Positive-part James–Stein in the scores' coordinates.
         """
         weights = np.arange(1.0, self.rounds + 1) ** plan.power
-        averaged = float(np.sqrt((weights**2).sum()) / weights.sum())
-        noise = plan.step * deviation / n_tasks * averaged
+        left = 0.0
+        for gain in weights / np.cumsum(weights):
+            left = left * (1 - _PULL * gain) ** 2 + gain**2
+        noise = plan.step * deviation / n_tasks * math.sqrt(left)
         moved = (self.mean - self.start) / root
         size = float(moved @ moved)
         if size <= 0:
@@ -169,7 +183,12 @@ class MeanReading:
 
 
 def read_shapes(
-    moment: Array, noise: NoiseSpectrum, diagonal: Shape, n_tasks: int, *, few: bool = False
+    moment: Array,
+    spectrum: NoiseSpectrum,
+    diagonal: Coordinates,
+    n_tasks: int,
+    *,
+    few: bool = False,
 ) -> tuple[Array | None, ...]:
     """Return roots of the covariance shapes to try: none, low rank and sparse, where they show.
 
@@ -177,18 +196,22 @@ def read_shapes(
     ----------
     moment : (d, d) array
         Sum of outer products of unit slope residuals.
-    diagonal : Shape
-        What `shrink_diagonal` makes of its diagonal.
+    spectrum, diagonal
+        The noise on its eigenvalues and on its diagonal.
     few : bool
         One floor instead of several, where a candidate is dear (logistic).
     """
+    d, trace = len(moment), float(n_tasks)
     shapes: list[Array | None] = [None]
-    spectrum = shrink_spectrum(moment, noise, trace=float(n_tasks), n_tasks=n_tasks)
-    if not spectrum.flat and spectrum.vectors is not None:
-        for floor in (0.3,) if few else _FLOORS:
-            shapes.append(spectrum.vectors * np.sqrt(spectrum.eigenvalues(floor)))
-    if not diagonal.flat and not few:
-        shapes += [np.diag(np.sqrt(diagonal.eigenvalues(floor))) for floor in (1.0, 0.01)]
+    rank = shrink_spectrum(moment, spectrum, trace=trace, n_tasks=n_tasks)
+    if not rank.flat and rank.vectors is not None:
+        floors = _FEW_FLOORS if few else _FLOORS
+        shapes += [rank.vectors * np.sqrt(rank.eigenvalues(floor)) for floor in floors]
+    # m squared entries of unit vectors vary on their own, by √(2m)/d in the sum.
+    noise = replace(diagonal, scale=math.hypot(diagonal.scale, math.sqrt(2 * trace) / d))
+    sparse = shrink_diagonal(np.diag(moment).copy(), noise, trace=trace)
+    if not sparse.flat and not few:
+        shapes += [np.diag(np.sqrt(sparse.eigenvalues(floor))) for floor in _SPARSE_FLOORS]
     return tuple(shapes)
 
 
@@ -206,7 +229,7 @@ def read_evidence(total: Array, deviation: float, *groups: Candidates) -> Array:
         part = slice(first, first + candidates.size)
         smooth[part] = _smoothed(total[part], deviation, candidates)
         first += candidates.size
-    weights = smooth / (1 + _TEMPER * deviation)
+    weights = smooth / (_LEAST_TEMPER + _TEMPER * deviation)
     return np.asarray(weights - weights.max())
 
 
