@@ -104,7 +104,7 @@ def plan(
         "centre": 0.25,
         "length": vote,
         "scores": 1.0,
-        "moment": 1.0,
+        "moment": 0.9,
         "evidence": 0.45,
     }
     skipped = set()
