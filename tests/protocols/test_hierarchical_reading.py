@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.hierarchical_plan import alone, evidence_radius, grid, plan
-from tacit.protocols.hierarchical_reading import (
+from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
+from tacit.protocols._hierarchical_plan import Loudness, alone, evidence_radius, grid, plan
+from tacit.protocols._hierarchical_reading import (
     SPREAD_WEIGHT,
     MeanReading,
     cast_votes,
@@ -20,12 +21,13 @@ from tacit.protocols.hierarchical_reading import (
     read_spreads,
     read_votes,
 )
-from tacit.protocols.shrinkage import Coordinates, Semicircle
+from tacit.protocols._shrinkage import shrink_spectrum
 
 
-def _plan(noise=0.1, edge=1.0, **changes):
+def _plan(noise=0.1, **changes):
+    """Return the plan at which a mean of nine numbers has noise of that norm."""
     asked = {"n_features": 8, "loss": "squared", "intercept": True} | changes
-    return plan(noise, edge, **asked)
+    return plan(Loudness(noise / 3), **asked)
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=2, max_size=2))
@@ -146,7 +148,8 @@ def test_a_low_rank_and_a_sparse_moment_show_their_shapes():
         rows = rng.normal(size=(300, 2)) @ basis
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         moment = rows.T @ rows
-        shapes = read_shapes(moment, noise, Coordinates(1.0), 300)
+        rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
+        shapes = read_shapes(moment, rank, Coordinates(1.0), 300)
         assert shapes[0] is None
         assert len(shapes) >= 4
         covariance = shapes[3] @ shapes[3].T
@@ -160,18 +163,27 @@ def test_an_even_moment_shows_no_shape():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     moment = rows.T @ rows
     noise = Semicircle.of_gaussian(10.0, 12)
-    assert read_shapes(moment, noise, Coordinates(10.0), 300) == (None,)
+    rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
+    assert read_shapes(moment, rank, Coordinates(10.0), 300) == (None,)
 
 
 def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():
-    assert _plan(edge=0.05).moment
-    assert not _plan(edge=0.2).moment
-    assert not _plan(edge=0.05, covariance=False).moment
+    assert _plan(0.05).moment
+    assert not _plan(0.2).moment
+    assert not _plan(0.05, covariance=False).moment
     names = [name for name, _ in _plan(loss="logistic").shares]
     assert "magnitude" not in names
     assert "centre" in names
     names = [name for name, _ in _plan(intercept=False).shares]
     assert not {"magnitude", "centre"} & set(names)
+
+
+def test_where_no_vote_could_stand_out_nothing_is_asked():
+    assert _plan(0.3).shares
+    assert not _plan(3.0).shares
+    loud = {"n_features": 8, "loss": "squared", "intercept": True}
+    assert plan(Loudness(0.005, pure=True), **loud).shares
+    assert not plan(Loudness(0.1, pure=True), **loud).shares
 
 
 def test_votes_take_a_smaller_share_as_noise_falls():

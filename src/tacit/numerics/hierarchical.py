@@ -29,6 +29,7 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
 
@@ -220,7 +221,7 @@ class SquaredTasks:
         inner = self.gram[part, :d, :d]
         if root is not None:
             inner = root.T @ inner @ root
-        values, vectors = np.linalg.eigh(inner)
+        values, vectors = eigh(inner)
         spectrum = _Spectrum(
             root, np.maximum(values, 0.0), vectors, np.zeros_like(values), self.counts[part]
         )

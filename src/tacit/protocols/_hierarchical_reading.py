@@ -17,13 +17,9 @@ from scipy.special import chdtri
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
-from tacit.protocols.hierarchical_plan import Plan
-from tacit.protocols.shrinkage import (
-    Coordinates,
-    NoiseSpectrum,
-    shrink_diagonal,
-    shrink_spectrum,
-)
+from tacit.privacy.mechanisms.laws import Coordinates
+from tacit.protocols._hierarchical_plan import Plan
+from tacit.protocols._shrinkage import Shape, shrink_diagonal
 
 __all__ = [
     "CENTRE_RADIUS",
@@ -138,7 +134,7 @@ def read_centre(
 
 @dataclass(frozen=True)
 class MeanReading:
-    """The mean model so far: a weighted average of where each score round pointed.
+    """The mean models so far, (p,) or (k, p): an average of where each score round pointed.
 
     Round t releases the sum of scores at the present mean μ_t; it points to
     μ_t + step·R·(mean score), and μ_{t+1} is the average of all that was pointed to, later rounds
@@ -175,7 +171,7 @@ class MeanReading:
             left = left * (1 - _PULL * gain) ** 2 + gain**2
         noise = plan.step * deviation / n_tasks * math.sqrt(left)
         moved = (self.mean - self.start) / root
-        size = float(moved @ moved)
+        size = float(np.sum(moved * moved))
         if size <= 0:
             return None
         kept = 1 - max(moved.size - 2, 1) * noise**2 / size
@@ -184,7 +180,7 @@ class MeanReading:
 
 def read_shapes(
     moment: Array,
-    spectrum: NoiseSpectrum,
+    rank: Shape,
     diagonal: Coordinates,
     n_tasks: int,
     *,
@@ -196,14 +192,15 @@ def read_shapes(
     ----------
     moment : (d, d) array
         Sum of outer products of unit slope residuals.
-    spectrum, diagonal
-        The noise on its eigenvalues and on its diagonal.
+    rank : Shape
+        Its directions that stand out of the noise (`shrink_spectrum`).
+    diagonal : Coordinates
+        The noise on its diagonal.
     few : bool
         One floor instead of several, where a candidate is dear (logistic).
     """
     d, trace = len(moment), float(n_tasks)
     shapes: list[Array | None] = [None]
-    rank = shrink_spectrum(moment, spectrum, trace=trace, n_tasks=n_tasks)
     if not rank.flat and rank.vectors is not None:
         floors = _FEW_FLOORS if few else _FLOORS
         shapes += [rank.vectors * np.sqrt(rank.eigenvalues(floor)) for floor in floors]
