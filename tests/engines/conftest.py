@@ -25,7 +25,6 @@ CONVERSATIONS = {
     "averaged": (AveragedProtocol, {}),
     "averaged, clipped": (AveragedProtocol, {"clip": 2.0}),
     "hierarchical": (HierarchicalProtocol, {}),
-    "hierarchical mean": (HierarchicalProtocol, {"covariance": False}),
     "hierarchical, no intercept": (HierarchicalProtocol, {"fit_intercept": False}),
     "shared prior": (SharedPriorProtocol, {"share_intercept": True}),
     "shared prior, clipped": (SharedPriorProtocol, {"clip": 3.0}),

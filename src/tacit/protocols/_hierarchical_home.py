@@ -86,9 +86,7 @@ def centres(rows: TaskSet, scale: Array, magnitude: float | None) -> Array:
 
 def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:
     """Return whitened scores (m, k, p) of the outputs' means (k, p)."""
-    found = (
-        rows.scores(mean, slope, level) for rows, mean in zip(home.framed, means, strict=True)
-    )
+    found = (rows.scores(mean, slope, level) for rows, mean in zip(home.framed, means, strict=True))
     return np.stack(list(found), axis=1)
 
 

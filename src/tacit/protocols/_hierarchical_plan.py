@@ -34,7 +34,7 @@ _LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for i
 _VOTE = 6.5
 _LEAST_VOTE, _MOST_VOTE = 0.15, 0.45
 # What of a vote's greatest possible peak tasks usually agree on, and what it takes to be seen.
-_AGREEMENT, _SEEN = 0.85, 3.3
+_AGREEMENT, _SEEN = 0.85, 5.0
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
 _SLOPES = {

@@ -278,9 +278,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         self, public: HierarchicalPublic, values: Array, deviation: float, noise: Mechanism
     ) -> HierarchicalPublic:
         m = self.n_tasks
-        rank = shrink_spectrum(
-            values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m
-        )
+        rank = shrink_spectrum(values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m)
         # Of all symmetric noise here the diagonal has twice the variance of the rest.
         diagonal = Coordinates(math.sqrt(2) * deviation)
         shapes = read_shapes(values, rank, diagonal, m, few=not self._squared)
