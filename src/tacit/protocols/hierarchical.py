@@ -20,11 +20,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import PrivacyLeak
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
 from tacit.numerics.hierarchical import Candidates, Frame
@@ -69,6 +70,16 @@ __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 _SHORTEST, _LONGEST, _NEAR = 1 / 64, 8.0, 3.0
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
+
+
+Fact = TypeVar("Fact")
+
+
+def known(fact: Fact | None) -> Fact:
+    """Return what an earlier round told."""
+    if fact is None:
+        raise PrivacyLeak("a round was asked or read before those that it builds on")
+    return fact
 
 
 @dataclass(frozen=True)
@@ -213,11 +224,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             closed = magnitude is None
             return replace(public, closed=closed, magnitude=magnitude)
         if round.name == "centre":
-            assert public.scale is not None
-            origin, level = read_centre(
-                values, deviation, public.scale, public.magnitude, self.n_tasks
-            )
-            return self._framed(public, Frame(origin, public.scale), level)
+            scale = known(public.scale)
+            origin, level = read_centre(values, deviation, scale, public.magnitude, self.n_tasks)
+            return self._framed(public, Frame(origin, scale), level)
         if round.name == "length":
             return self._read_length(public, values, deviation)
         if round.name == "scores":
@@ -261,11 +270,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def _read_scores(
         self, public: HierarchicalPublic, values: Array, deviation: float
     ) -> HierarchicalPublic:
-        assert public.reading is not None
         root = np.append(
             np.full(self.n_features, math.sqrt(self.plan.slope)), [1.0] * self.fit_intercept
         )
-        reading = public.reading.after(values * public.length, root, self.n_tasks, self.plan)
+        reading = known(public.reading).after(values * public.length, root, self.n_tasks, self.plan)
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
@@ -286,11 +294,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
 
     def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
         """Return the priors learned together, and those of a task that learns alone."""
-        assert public.mean is not None
-        assert public.start is not None
         d, loss = self.n_features, self.loss.name
-        shared = grid(public.mean[output], d, loss, public.shapes)
-        return shared, alone(public.start[output], d, loss)
+        shared = grid(known(public.mean)[output], d, loss, public.shapes)
+        return shared, alone(known(public.start)[output], d, loss)
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
@@ -346,19 +352,16 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if round.name == "magnitude":
             return at_home.magnitudes(rows)
         if round.name == "centre":
-            assert public.scale is not None
-            return at_home.centres(rows, public.scale, public.magnitude)
+            return at_home.centres(rows, known(public.scale), public.magnitude)
         if round.name in ("length", "scores"):
-            assert public.reading is not None
-            found = self._scores(home, public.reading.mean)
+            found = self._scores(home, known(public.reading).mean)
             if round.name == "scores":
                 return found / public.length
             flat = found.reshape(len(found), -1)
             return cast_votes(np.sqrt((flat * flat).sum(axis=1)))
         if round.name == "moment":
-            assert public.mean is not None
             wider = self.plan.slope * _WIDER[self.loss.name]
-            found = at_home.scores(home, public.mean, wider, self.plan.level)
+            found = at_home.scores(home, known(public.mean), wider, self.plan.level)
             return found[..., : self.n_features]
         pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
         shared, free = zip(*pairs, strict=True)
