@@ -1,4 +1,4 @@
-"""The hierarchical prior's protocol: what leaves a task is bounded, what comes back is used well."""
+"""The hierarchical protocol: what leaves a task is bounded, what comes back is used well."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_where_no_vote_could_stand_out_nothing_is_asked():
     assert _plan(0.2).shares
     assert not _plan(3.0).shares
     loud = {"n_features": 8, "loss": "squared", "intercept": True}
-    assert plan(Loudness(0.005, pure=True), **loud).shares
+    assert plan(Loudness(0.001, pure=True), **loud).shares
     assert not plan(Loudness(0.1, pure=True), **loud).shares
 
 
