@@ -9,6 +9,7 @@ from tacit.privacy.unit import Unit
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols.averaged import AveragedProtocol
 from tacit.protocols.decomposed import DecomposedProtocol, ProximalDecomposedProtocol
+from tacit.protocols.hierarchical import HierarchicalProtocol
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
 from tacit.protocols.model_protected import ModelProtectedProtocol
 from tacit.protocols.proximal_protected import ProximalProtocol
@@ -23,6 +24,8 @@ CONVERSATIONS = {
     "updates": (MeanRegularizedProtocol, {"clip": 2.0, "n_turns": 2}),
     "averaged": (AveragedProtocol, {}),
     "averaged, clipped": (AveragedProtocol, {"clip": 2.0}),
+    "hierarchical": (HierarchicalProtocol, {}),
+    "hierarchical, no intercept": (HierarchicalProtocol, {"fit_intercept": False}),
     "shared prior": (SharedPriorProtocol, {"share_intercept": True}),
     "shared prior, clipped": (SharedPriorProtocol, {"clip": 3.0}),
     "relationships": (RelationshipProtocol, {}),

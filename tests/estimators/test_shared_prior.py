@@ -53,7 +53,7 @@ def test_pure_privacy_helps_too_with_a_larger_budget(low_rank):
     assert _error(model, train, test) <= 0.6 * alone
     assert model.privacy_.delta == 0
     assert model.privacy_.epsilon <= 30.0
-    assert set(model.privacy_.mechanisms) == {"two-sided-wishart", "laplace"}
+    assert set(model.privacy_.mechanisms) == {"two-sided-wishart", "gamma-vector"}
 
 
 def test_the_statement_and_the_billboard_say_what_was_spent(low_rank):
@@ -66,8 +66,10 @@ def test_the_statement_and_the_billboard_say_what_was_spent(low_rank):
     assert 0.999 < statement.epsilon <= 1.0
     assert statement.sound
     assert not statement.seeded
-    assert statement.n_releases == len(model.billboard_) == 2
-    assert [posting.value.shape for posting in model.billboard_] == [(31, 31), (33,)]
+    assert statement.n_releases == len(model.billboard_) == len(model.history_)
+    shapes = [posting.value.shape for posting in model.billboard_]
+    assert shapes[:3] == [(63,), (33,), (1, 30)]  # scales, length, the first score round
+    assert shapes[-2:] == [(30, 30), (70,)]  # moment, evidence
 
 
 def test_the_ledger_refuses_a_second_run_beyond_its_budget(low_rank):
@@ -101,7 +103,6 @@ def test_unknown_tasks_are_answered_from_releases_only():
     y = X @ [2.0, -1.0, 0.5] + 20.0 + rng.normal(size=300)[labels] + 0.1 * rng.normal(size=3000)
     model = tacit.SharedPriorRegressor(10.0, unknown_task="shared", random_state=0)
     model.fit(X, y, tasks=labels)
-    assert len(model.billboard_) == 3
     fresh = rng.normal(size=(200, 3))
     answered = model.predict(fresh, tasks=np.full(200, "new"))
     np.testing.assert_allclose(answered, fresh @ model.shared_coef_[0] + model.shared_intercept_[0])
@@ -146,11 +147,22 @@ def test_the_same_seed_gives_the_same_model_and_says_so(low_rank):
     assert first.privacy_.seeded
 
 
-def test_one_task_alone_is_single_task_learning():
-    made = datasets.make_low_rank(1, 20, 4, random_state=0).train
-    shared = tacit.SharedPriorRegressor(1.0, random_state=0).fit(made.X, made.y)
-    alone = tacit.SingleTaskRegressor().fit(made.X, made.y)
-    np.testing.assert_allclose(shared.coef_, alone.coef_, rtol=0.05, atol=0.05)
+@pytest.mark.parametrize("name", ["SharedPrior", "MeanRegularized"])
+@pytest.mark.parametrize(("n_tasks", "epsilon"), [(1, 1.0), (1, 1e6), (12, 0.5)])
+def test_where_nothing_can_be_shared_nothing_is_spent(tmp_path, name, n_tasks, epsilon):
+    made = datasets.make_low_rank(n_tasks, 20, 4, random_state=0).train
+    ledger = Ledger(tmp_path / "ledger", epsilon=1.0, delta=1e-5)
+    estimator = getattr(tacit, f"{name}Regressor")(epsilon, ledger=ledger)
+    shared = estimator.fit(made.X, made.y, tasks=made.task_of_row)
+    alone = tacit.SingleTaskRegressor().fit(made.X, made.y, tasks=made.task_of_row)
+    np.testing.assert_array_equal(shared.coef_, alone.coef_)
+    assert shared.privacy_ == alone.privacy_
+    assert shared.privacy_.epsilon == 0
+    assert len(shared.billboard_) == 0
+    assert ledger.spent().epsilon == 0
+    assert estimator.plan(n_tasks, 4).epsilon == 0
+    shared.fit_task(made.X[:9], made.y[:9], name="late")
+    assert np.isfinite(shared.coef_[-1]).all()
 
 
 @pytest.mark.parametrize(

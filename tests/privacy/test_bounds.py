@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from tacit.errors import InvalidInput
 from tacit.privacy import (
     Adjacency,
+    NonNegativeClip,
     Norm,
     RowClip,
     RowGradientClip,
@@ -249,3 +250,23 @@ def test_gradients_of_several_outputs_are_clipped_jointly():
 def test_the_gradient_of_a_row_that_is_not_finite_is_zero(bad):
     gradients = RowGradientClip(1.0).of_linear([[bad], [0.5]], [[1.0, 0.0], [0.0, 1.0]])
     assert np.array_equal(gradients, [[[0.0, 0.0]], [[0.0, 0.5]]])
+
+
+@given(
+    hnp.arrays(np.float64, (2, 6), elements=st.floats(-1e9, 1e9)), st.sampled_from([0.3, 1.0, 40.0])
+)
+def test_non_negative_messages_are_nearer_to_each_other_than_any_two(messages, radius):
+    bound = NonNegativeClip(radius)
+    first, second = bound(messages)
+    assert (first >= 0).all()
+    assert np.linalg.norm(first) <= radius
+    assert np.linalg.norm(first - second) <= bound.sensitivity("l2", "replace-one")
+    assert bound.sensitivity("l2", "zero-out") == radius
+
+
+def test_the_sensitivity_of_non_negative_messages_is_attained():
+    bound = NonNegativeClip(1.0)
+    moved = np.subtract(*bound(np.eye(2)))
+    assert np.linalg.norm(moved) == pytest.approx(np.sqrt(2), rel=1e-8)
+    assert bound.sensitivity("l2", "replace-one") == pytest.approx(np.sqrt(2), rel=1e-12)
+    assert not bound(np.array([[np.nan, 1.0]])).any()

@@ -193,7 +193,7 @@ def _compared(
 ) -> ReplayResult:
     """Run the first protocol with fresh noise, the second with the first one's releases."""
     schedule, other = staged[0].schedule, staged[1].schedule
-    at = changed_task(*data, row=Unit.TASK not in schedule.units)
+    at = changed_task(*data, row=schedule.units == (Unit.ROW,))
     if len(in_turn(schedule.rounds)) != len(in_turn(other.rounds)):
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
     record, source = _Record(at), SeededEntropy(random_state)
@@ -246,7 +246,7 @@ def search(
         objective,
         tasks,
         task=task,
-        row=Unit.TASK not in staged_from(tasks).schedule.units,
+        row=staged_from(tasks).schedule.units == (Unit.ROW,),
         binary=binary,
         n_steps=n_steps,
         random_state=random_state,

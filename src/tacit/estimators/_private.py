@@ -179,8 +179,8 @@ class PrivateEstimator(MultiTaskEstimator):
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_rows=n_rows,
-            epsilon=float(self.epsilon),
-            delta=self._run_delta(sizes),
+            epsilon=float(self.epsilon) if schedule.rounds else 0.0,
+            delta=self._run_delta(sizes) if schedule.rounds else 0.0,
         )
 
     @property

@@ -10,10 +10,12 @@ import numpy as np
 from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._hierarchical import HierarchicalEstimator
+from tacit.estimators._private import Sizes
 from tacit.joint.mean import joint_mean, select_alpha
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
+from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic
 from tacit.protocols.mean_regularized import Centre, MeanRegularizedProtocol
 from tacit.tasks import TaskSet, within_range
 
@@ -24,7 +26,7 @@ _ALPHAS = np.logspace(-1, 4, 11)
 _INTERCEPT = 3.0
 
 
-class _MeanRegularized(PrivateEstimator):
+class _MeanRegularized(HierarchicalEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -33,7 +35,7 @@ class _MeanRegularized(PrivateEstimator):
         alpha: float | str = "auto",
         mechanism: str = "auto",
         clip: float | str = "auto",
-        n_rounds: int = 1,
+        n_rounds: int | str = "auto",
         fit_intercept: bool = True,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
@@ -63,21 +65,27 @@ class _MeanRegularized(PrivateEstimator):
         if self.clip != "auto":
             _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
-        _check.positive_integer("n_rounds", self.n_rounds, remedy="use at least one round")
+        if self.n_rounds != "auto":
+            remedy = 'use "auto", or at least one round'
+            _check.positive_integer("n_rounds", self.n_rounds, remedy=remedy)
 
-    def _protocol(self, sizes: Sizes) -> MeanRegularizedProtocol:
+    def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | MeanRegularizedProtocol:
+        if self.clip == self.alpha == self.n_rounds == "auto":
+            return self._hierarchical(sizes, covariance=False)
         return MeanRegularizedProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
-            n_turns=int(self.n_rounds),
+            n_turns=1 if self.n_rounds == "auto" else int(self.n_rounds),
             clip=None if self.clip == "auto" else float(self.clip),
             alpha="auto" if self.alpha == "auto" else float(self.alpha),
             fit_intercept=self.fit_intercept,
         )
 
-    def _read_public(self, public: Centre, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+    def _read_public(self, public: HierarchicalPublic | Centre, sizes: Sizes) -> dict[str, Any]:
+        if isinstance(public, HierarchicalPublic):
+            return self._shared_model(public, sizes)
         if self.clip == "auto":
             return {}
         return {"shared_coef": public.value[:, :-1], "shared_intercept": public.value[:, -1]}
@@ -132,22 +140,28 @@ class MeanRegularizedRegressor(MultiTaskRegressor, _MeanRegularized):
         without privacy, on features scaled to unit variance over all rows.
     delta : "auto" or float
     alpha : "auto" or float
-        Strength of the pull in units of the summed loss; "auto" by cross-validation: 5-fold over
-        all tasks at ``epsilon=inf``, leave-one-out at home, at no cost, in private fits. A number
-        means features of unit variance over all rows at ``epsilon=inf`` and features as they are
-        in private fits, where it holds as soon as the released mean stands out of its noise
-        (until then tasks learn on their own).
+        Strength of the pull in units of the summed loss. "auto" is learned: by 5-fold
+        cross-validation over all tasks at ``epsilon=inf``, from released evidence in private fits.
+        A number means features of unit variance over all rows at ``epsilon=inf`` and features as
+        they are in private fits, where it holds as soon as the released mean stands out of its
+        noise (until then tasks learn on their own).
     mechanism : "auto", "gaussian" or "gamma-vector"
     clip : "auto" or float
-        "auto" sends the direction of each model; a number is the public radius of an update.
-    n_rounds : int, default 1
-        Releases; the budget is divided among them.
+        A number is the public radius of an update, w_i − centre.
+    n_rounds : int or "auto"
+        Releases of the mean; the budget is divided among them.
+
+    With alpha, clip and n_rounds all "auto" the mean is that of the hierarchical prior: slopes and
+    intercept, their strengths and all scales are learned from some 20 releases, and where noise
+    is so loud that nothing could be told from it nothing is released or spent. Where any of them
+    is given, tasks send directions of models (updates, with a clip) and are pulled to their mean.
     fit_intercept : bool, default True
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other
-    tasks together; the curator is trusted. Proof in
+    tasks together; the curator is trusted. Proofs in
+    :class:`tacit.protocols.hierarchical.HierarchicalProtocol` and
     :class:`tacit.protocols.mean_regularized.MeanRegularizedProtocol`.
     """
 

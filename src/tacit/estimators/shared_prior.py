@@ -10,8 +10,10 @@ import numpy as np
 from tacit import _check
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
-from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._hierarchical import HierarchicalEstimator
+from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
+from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic
 from tacit.protocols.shared_prior import SharedPriorProtocol, SharedPriorPublic
 
 __all__ = ["SharedPriorClassifier", "SharedPriorRegressor"]
@@ -19,7 +21,7 @@ __all__ = ["SharedPriorClassifier", "SharedPriorRegressor"]
 _MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 
 
-class _SharedPrior(PrivateEstimator):
+class _SharedPrior(HierarchicalEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -57,18 +59,24 @@ class _SharedPrior(PrivateEstimator):
                 'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
             )
 
-    def _protocol(self, sizes: Sizes) -> SharedPriorProtocol:
+    def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | SharedPriorProtocol:
+        if self.clip == "auto":
+            return self._hierarchical(sizes, covariance=True)
         return SharedPriorProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
-            clip=None if self.clip == "auto" else float(self.clip),
+            clip=float(self.clip),
             fit_intercept=self.fit_intercept,
             share_intercept=self.unknown_task == "shared" and self.fit_intercept,
         )
 
-    def _read_public(self, public: SharedPriorPublic, sizes: Sizes) -> dict[str, Any]:
+    def _read_public(
+        self, public: HierarchicalPublic | SharedPriorPublic, sizes: Sizes
+    ) -> dict[str, Any]:
+        if isinstance(public, HierarchicalPublic):
+            return self._shared_model(public, sizes)
         if self.unknown_task != "shared":
             return {}
         mean, levels = public.mean, public.intercepts
@@ -89,13 +97,14 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
     delta : "auto" or float
         "auto" is min(1e-5, 1/m²) for m tasks; 0 asks for pure ε.
     mechanism : "auto", "gaussian" or "two-sided-wishart"
-        Noise of the second moment; "auto" is Gaussian where δ > 0. The pure one goes with Laplace
-        noise on the ballots.
+        "auto" is Gaussian where δ > 0. The pure one is the noise of the second moment, and goes
+        with gamma-vector noise on everything else.
     clip : "auto" or float
-        "auto" sends directions of models and settles their length by a ballot. A number is a
-        public radius of a model: no ballot is needed then.
+        "auto" learns the hierarchical prior: mean, covariance, level and strengths of slopes and
+        intercept, in some 20 releases, with no scale known beforehand. A number is the public
+        radius of a model: tasks then send their models once, and the prior is read off their
+        second moment.
     fit_intercept : bool, default True
-        Fit an unpenalised intercept for each task, at home.
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
     data : str or None
@@ -105,13 +114,13 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
     engine : "local"
     progress : callable(round, n_rounds) or None
     unknown_task : "error" or "shared"
-        "shared" spends a further small share of the budget on a ballot on the intercept, and
-        answers tasks it has not seen with the released mean model.
+        "shared" answers tasks it has not seen with the released mean model.
 
-    Features should have comparable, publicly known scales (percentages as fractions, say): noise
-    is the same in every direction of the model.
+    Where noise is so loud that nothing could be told from it (few tasks, a small budget), nothing
+    is released or spent, and every task gets its single-task model.
 
     Guarantee: (ε, δ) joint differential privacy with the task as unit, under replace-one; see
+    `tacit.protocols.hierarchical.HierarchicalProtocol` and, for a public clip,
     `tacit.protocols.shared_prior.SharedPriorProtocol`.
     """
 
@@ -120,8 +129,5 @@ class SharedPriorClassifier(MultiTaskClassifier, _SharedPrior):
     """Logistic regression of every task under a Gaussian prior learned from all tasks.
 
     Parameters are those of `SharedPriorRegressor`. More than two classes are learned one against
-    the rest; a task's models of all classes are one message.
-
-    Guarantee: (ε, δ) joint differential privacy with the task as unit, under replace-one; see
-    `tacit.protocols.shared_prior.SharedPriorProtocol`.
+    the rest; what a task says of all classes is one message. The guarantee is the regressor's.
     """

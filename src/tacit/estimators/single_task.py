@@ -30,15 +30,8 @@ _ROW_NUMBERS = 1 << 23  # numbers of rows in a batch that is read from a file: 6
 
 
 def _statement(n_tasks: int) -> Statement:
-    return Statement(
-        unit=Unit.TASK,
-        definition="joint differential privacy",
-        adjacency=Adjacency.REPLACE_ONE,
-        epsilon=0.0,
-        delta=0.0,
-        accountant="none",
-        curator="none",
-        n_units=n_tasks,
+    return Statement.of_nothing(
+        Unit.TASK, "joint differential privacy", Adjacency.REPLACE_ONE, n_units=n_tasks
     )
 
 

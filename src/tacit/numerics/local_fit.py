@@ -19,11 +19,13 @@ from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
-__all__ = ["STRENGTHS", "LocalFit", "leave_one_out_weights", "local_fit", "relative_strengths"]
+__all__ = ["STRENGTHS", "LocalFit", "bounded_slopes", "leave_one_out_weights", "local_fit"]
+__all__ += ["relative_strengths"]
 
 STRENGTHS = np.logspace(-4, 3, 15)  # as multiples of tr(X_iᵀX_i)/d
 _TEMPER = 0.25
 _LEAST_SCALE = 1e-200
+_FEW_ROWS = 5
 _BATCH_ROWS = 200_000  # whole paths are held for one batch of tasks at a time
 
 
@@ -89,17 +91,20 @@ def local_fit(
         averages the path with `leave_one_out_weights`.
     priors
         Each with any of ``prior_mean`` and ``prior_covariance`` of `ridge_paths`; an empty one is
-        single-task learning, and among several makes falling back one of the candidates.
+        single-task learning, and among several makes falling back one of the candidates. Alone
+        with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
 
     Guarantee: row i of the result depends on task i's rows (and on ``priors``) only, bit for bit:
     fitted alone, the task finds the same. A task that finds no finite model gets zero.
     """
+    alone = alpha == "auto" and intercept and len(priors) == 1 and not priors[0]
     with quiet_arithmetic():
         parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
-    return LocalFit(
-        np.concatenate([part.coef for part in parts]),
-        np.concatenate([part.intercept for part in parts]),
-    )
+        fit = LocalFit(
+            np.concatenate([part.coef for part in parts]),
+            np.concatenate([part.intercept for part in parts]),
+        )
+        return bounded_slopes(tasks, fit) if alone and loss.name == "squared" else fit
 
 
 def _fit(
@@ -120,3 +125,33 @@ def _fit(
     coef = np.concatenate([path.coef for path in paths])
     offset = np.concatenate([path.intercept for path in paths])
     return LocalFit(*settled(weighted(weights, coef), weighted(weights, offset)))
+
+
+def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
+    """Return fits of the squared loss in which small tasks predict near their own mean.
+
+    Two rows that nearly coincide in x and differ in y make a slope as large as their distance is
+    small, and leave-one-out cannot object: with one row left every strength predicts the same. For
+    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ sd(y_i), and the model passes through (x̄_i, ȳ_i). One row
+    gives its target everywhere. Larger tasks are returned as they are.
+
+    Guarantee: row i depends on task i's rows only; what is not finite becomes zero.
+    """
+    few = tasks.counts <= _FEW_ROWS
+    if not few.any():
+        return fit
+    small = tasks.take_tasks(np.flatnonzero(few))
+    counts, y = small.counts, np.asarray(small.y, dtype=np.float64)
+    X = small.X.astype(np.float64, copy=False)
+    centre, level = small.task_sums(X) / counts[:, None], small.task_sums(y) / counts
+    apart = y - level[small.task_of_row]
+    spread = np.sqrt(small.task_sums(apart * apart) / counts)
+    length = np.sqrt(small.task_sums(np.einsum("nd,nd->n", X, X)) / counts)
+    steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
+    # Where rows have no length a slope has no effect on them: it is taken to be none.
+    most = np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)
+    shrink = np.divide(most, steep, out=np.ones_like(most), where=steep > most)
+    coef, intercept = fit.coef.copy(), fit.intercept.copy()
+    coef[few] *= shrink[:, None]
+    intercept[few] = level - (coef[few] * centre).sum(axis=1)
+    return LocalFit(*settled(coef, intercept))

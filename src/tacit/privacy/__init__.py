@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard, Posting
     from tacit.privacy.bounds import (
         Bound,
+        NonNegativeClip,
         RowClip,
         RowGradientClip,
         RowNormalise,
@@ -64,7 +65,8 @@ _HOME = {
     "gaussian_delta gaussian_epsilon gaussian_mu geometric group_privacy optimal_composition power "
     "scale_gaussian scale_pure",
     "billboard": "Billboard Posting",
-    "bounds": "Bound RowClip RowGradientClip RowNormalise SecondMoment VectorClip VectorNormalise",
+    "bounds": "Bound NonNegativeClip RowClip RowGradientClip RowNormalise SecondMoment VectorClip "
+    "VectorNormalise",
     "ledger": "Ledger Reservation",
     "mechanisms": "MECHANISMS Mechanism Release mechanism",
     "plan": "Plan",
@@ -90,6 +92,7 @@ __all__ = [
     "KeyedEntropy",
     "Ledger",
     "Mechanism",
+    "NonNegativeClip",
     "Norm",
     "Plan",
     "Poisson",

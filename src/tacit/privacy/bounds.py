@@ -34,6 +34,7 @@ from tacit.privacy.unit import Adjacency, Norm, Unit
 __all__ = [
     "Bound",
     "MeansAndSquares",
+    "NonNegativeClip",
     "RowClip",
     "RowGradientClip",
     "RowMessages",
@@ -225,6 +226,23 @@ class VectorNormalise(Bound):
     def __call__(self, messages: ArrayLike) -> Array:
         """Return messages of norm ``radius`` (up to the rounding of the module docstring)."""
         return _rescaled(messages, self.radius, _VECTOR_BITS, always=True)
+
+
+@dataclass(frozen=True)
+class NonNegativeClip(Bound):
+    """Set negative entries to zero, then clip to ``radius``: for votes and other sizes.
+
+    Guarantee: as `Bound`. For non-negative a, b of norm ≤ K, ‖a − b‖² = ‖a‖² + ‖b‖² − 2 aᵀb ≤ 2K²
+    since aᵀb ≥ 0: the ℓ2 sensitivity of the sum is √2·radius under replace-one, radius otherwise.
+    """
+
+    def __call__(self, messages: ArrayLike) -> Array:
+        """Return non-negative messages of norm ≤ ``radius``."""
+        return super().__call__(np.maximum(_checked_messages(messages), 0.0))
+
+    def _reach(self, adjacency: Adjacency) -> float:
+        replaced = adjacency is Adjacency.REPLACE_ONE
+        return _up(math.sqrt(2) * self.radius) if replaced else self.radius
 
 
 @dataclass(frozen=True)

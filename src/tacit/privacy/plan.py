@@ -125,7 +125,7 @@ class Plan:
             delta=delta,
             unit=unit,
             adjacency=schedule.adjacency,
-            trust=schedule.trust(unit) if schedule.rounds else "none",
+            trust=schedule.trust(unit),
             releases=tuple(
                 PlannedRelease.of_round(round, mechanism, n_tasks, n_rows)
                 for round, mechanism in zip(schedule.rounds, schedule.mechanisms, strict=True)

@@ -268,7 +268,7 @@ class Schedule:
             raise InvalidInput("rounds: of two units; calibrate them apart and join the schedules")
         sampled = any(isinstance(round.cohort, Poisson) for round in rounds)
         adjacency = Adjacency.ZERO_OUT if sampled else Adjacency.REPLACE_ONE
-        if math.isinf(epsilon):
+        if math.isinf(epsilon) or not rounds:
             return cls(rounds, (Exact(),) * len(rounds), adjacency)
         kinds = [_kind(round, mechanism, delta) for round in rounds]
         strengths = _strengths(rounds, kinds, epsilon, delta)
@@ -308,7 +308,12 @@ class Schedule:
         return compose(self.events(unit), delta=delta, adjacency=self.adjacency)
 
     def trust(self, unit: Unit) -> str:
-        """Return whether the curator must be trusted: "trusted" if it sees anything unnoised."""
+        """Return whether the curator must be trusted: "trusted" if it sees anything unnoised.
+
+        "none" where there is nothing to see.
+        """
+        if not self.rounds:
+            return "none"
         places = {round.noise.trust for round in self.rounds if round.unit is unit}
         return next((one for one in (Curator.trust, SecureSum.trust) if one in places), "untrusted")
 

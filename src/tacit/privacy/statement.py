@@ -128,6 +128,27 @@ class Statement:
         )
 
     @classmethod
+    def of_nothing(
+        cls,
+        unit: Unit | str,
+        definition: str,
+        adjacency: Adjacency | str,
+        *,
+        n_units: int | None = None,
+    ) -> Statement:
+        """Return the statement of a run in which nothing left a unit."""
+        return cls(
+            unit=unit,
+            definition=definition,
+            adjacency=adjacency,
+            epsilon=0.0,
+            delta=0.0,
+            accountant="none",
+            curator="none",
+            n_units=n_units,
+        )
+
+    @classmethod
     def of_run(
         cls,
         billboard: Billboard,
@@ -146,7 +167,7 @@ class Statement:
         """State what a finished run guarantees, from its billboard.
 
         Guarantee: ε is the tight cost at ``delta`` of exactly the releases on the billboard, whose
-        noise was fixed in advance.
+        noise was fixed in advance. Of an empty billboard others learn nothing: ε = δ = 0.
 
         Parameters
         ----------
@@ -172,6 +193,8 @@ class Statement:
             )
         if definition == "auto":
             definition = DEFINITIONS[0 if Unit(unit) is Unit.TASK else 1]
+        if not len(billboard):
+            return cls.of_nothing(unit, definition, adjacency, n_units=n_units)
         named = (
             mechanisms
             if mechanisms is not None

@@ -1,0 +1,89 @@
+"""What a task says about candidate priors, and the model it makes of their posterior means.
+
+The message is a vector over a public grid: how well each candidate explains the task's targets.
+At home the task weighs the candidates by its own evidence *and* by what all tasks together said
+(public log-weights), with its single-task fit as one more candidate. Nothing is picked: a pick is
+only as good as the release behind it, an average degrades gently as the noise grows.
+"""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tacit._types import Array
+from tacit.numerics.hierarchical import Candidates, Frame
+from tacit.numerics.local_fit import LocalFit
+
+__all__ = ["TasksUnderPriors", "evidence_messages", "personal_models"]
+
+_REACH = 2.0  # of the radius: how far below a task's best candidate the others may count
+_LEAST_REACH = 4.0
+
+
+class TasksUnderPriors(typing.Protocol):
+    """Tasks of either loss: `SquaredTasks` or `LogisticTasks`."""
+
+    @property
+    def frame(self) -> Frame:
+        """The coordinates of models."""
+        ...
+
+    def scores(self, mean: Array, slope: float, level: float) -> Array:
+        """Return whitened scores (m, p) of the mean."""
+        ...
+
+    def evidence(self, candidates: Candidates) -> Array:
+        """Return log-evidence (m, size)."""
+        ...
+
+    def models(self, candidates: Candidates, weights: Array) -> Array:
+        """Return averaged models (m, p)."""
+        ...
+
+
+def evidence_messages(evidence: Array, radius: float) -> Array:
+    """Return centred messages (m, G) for a bound of that public ``radius``.
+
+    A candidate far worse than the task's best says no more than "no": it counts as if it lay
+    ``max(4, 2·radius)`` nats below. Row i depends on row i alone.
+    """
+    reach = max(_LEAST_REACH, _REACH * radius)
+    short = np.maximum(evidence - evidence.max(axis=1, keepdims=True), -reach)
+    return np.asarray(short - short.mean(axis=1, keepdims=True))
+
+
+def personal_models(
+    tasks: TasksUnderPriors,
+    shared: Candidates,
+    alone: Candidates,
+    log_weights: Array,
+    own: LocalFit,
+) -> LocalFit:
+    """Return every task's model: the candidates' posterior means and the own fit, averaged.
+
+    Parameters
+    ----------
+    shared : Candidates
+        Priors learned from the releases.
+    alone : Candidates
+        Priors that use no release but the level; their share of the weight goes to ``own``.
+    log_weights : (shared.size + alone.size,) array
+        Public log-weights, the same for all tasks. Either group as a whole starts equal.
+    own : LocalFit
+        Single-task fits.
+
+    Guarantee: row i depends on task i's rows and on public arguments only.
+    """
+    pulled = tasks.evidence(shared) + log_weights[: shared.size] - np.log(shared.size)
+    free = tasks.evidence(alone) + log_weights[shared.size :] - np.log(alone.size)
+    together = logsumexp(pulled, axis=1, keepdims=True)
+    by_itself = logsumexp(free, axis=1, keepdims=True)
+    coef, offset = tasks.frame.model(tasks.models(shared, np.exp(pulled - together)))
+    share = np.exp(by_itself - np.logaddexp(together, by_itself))
+    return LocalFit(
+        share * own.coef + (1 - share) * coef,
+        share[:, 0] * own.intercept + (1 - share[:, 0]) * offset,
+    )

@@ -1,0 +1,294 @@
+"""Tasks under a common Gaussian prior on slopes *and* intercept: scores, evidence, posterior means.
+
+A task's model θ = (w, b) acts on z = ((x − origin)/scale, 1). Its prior is
+
+    w ~ N(μ_w, σ²·τ_w·S Sᵀ),   b ~ N(μ_b, σ²·τ_b),
+
+with σ² the task's own noise variance for the squared loss (so no scale of the targets is needed)
+and σ² = 1, log-odds, for the logistic loss. `Candidates` is a public grid of such priors. What a
+task says about them is its *score* (which way the mean should move), its log-*evidence* for every
+candidate, and its model: the average of the candidates' posterior means under weights of its own.
+
+Squared loss, for one task. With r = y − Zμ, A = I + τ_w X S SᵀXᵀ and ⟨u, v⟩ = uᵀA⁻¹v, a rank-one
+update carries the intercept:
+
+    D = 1 + τ_b⟨1, 1⟩,   b − μ_b = τ_b⟨1, r⟩/D,   w − μ_w = τ_w S SᵀXᵀA⁻¹(r − (b − μ_b)·1),
+    quad = ⟨r, r⟩ − τ_b⟨1, r⟩²/D,   log det V = log det A + log D.
+
+Every ⟨·, ·⟩ comes from one eigendecomposition of SᵀXᵀXS, so a shape costs one decomposition for
+all its means and strengths. All of it needs the task's Gram matrix only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.stacks import eigh
+from tacit.numerics.threads import batched_map
+from tacit.tasks import TaskSet
+
+__all__ = ["Candidates", "Frame", "SquaredTasks", "finite_rows", "frame_rows"]
+
+_LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
+_LARGEST = 1e100  # of a Gram matrix's entries
+_CHUNK = 1 << 21  # numbers in a temporary array
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The public coordinates of the features: z = (x − origin)/scale, and 1 if ``intercept``.
+
+    Without an intercept the origin is zero: there is nothing to take its shift up.
+    """
+
+    origin: Array
+    scale: Array
+    intercept: bool = True
+
+    @property
+    def size(self) -> int:
+        """Length p of a model."""
+        return self.origin.size + self.intercept
+
+    def rows(self, X: Array) -> Array:
+        """Return features (…, d) in these coordinates, without the constant."""
+        return (X - self.origin) / self.scale
+
+    def model(self, coef: Array) -> tuple[Array, Array]:
+        """Return slopes (m, d) and intercepts (m,) on the features as they came."""
+        slopes = coef[:, : self.origin.size] / self.scale
+        offset = coef[:, -1] if self.intercept else np.zeros(len(coef))
+        return slopes, offset - (slopes * self.origin).sum(axis=1) * self.intercept
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Public priors: every shape with every mean and every pair of strengths.
+
+    Attributes
+    ----------
+    means : (k, p) array
+        Prior means of (w, b).
+    slopes, levels : (a,) and (c,) arrays
+        Strengths τ_w and τ_b; ``levels`` is (0,) where there is no intercept.
+    shapes : tuple of (d, d) roots S or None for the identity
+        Shapes of the slopes' covariance.
+    """
+
+    means: Array
+    slopes: Array
+    levels: Array
+    shapes: tuple[Array | None, ...] = (None,)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Number of shapes, means, strengths of slopes and strengths of levels."""
+        return len(self.shapes), len(self.means), self.slopes.size, self.levels.size
+
+    @property
+    def size(self) -> int:
+        """Number of candidates; flat vectors over them run over the levels fastest."""
+        return int(np.prod(self.shape))
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    """SᵀXᵀXS = U λ Uᵀ of some tasks, and their constant column in these coordinates."""
+
+    root: Array | None
+    values: Array  # λ (b, d)
+    vectors: Array  # U (b, d, d)
+    ones: Array  # UᵀSᵀXᵀ1 (b, d)
+    counts: Array
+
+    def turned(self, cross: Array) -> Array:
+        """Return UᵀSᵀv for ``cross`` (b, d)."""
+        rooted = cross if self.root is None else (cross[:, None, :] @ self.root)[:, 0]
+        turned: Array = (rooted[:, None, :] @ self.vectors)[:, 0]
+        return turned
+
+    def back(self, coordinates: Array) -> Array:
+        """Return S U v for ``coordinates`` (b, d)."""
+        rooted = (self.vectors @ coordinates[:, :, None])[:, :, 0]
+        return rooted if self.root is None else (rooted[:, None, :] @ self.root.T)[:, 0]
+
+
+@dataclass(frozen=True)
+class SquaredTasks:
+    """Tasks with the squared loss, kept as Gram matrices of (z, y).
+
+    Guarantee: every result's row i is, to the bit, a function of task i's rows and of the public
+    arguments. Rows are padded to a size that depends on the task's own count, and every product is
+    taken task by task. A task whose numbers overflow counts as one without rows: its messages are
+    zero, its model the prior's mean, and nobody else's change.
+    """
+
+    frame: Frame
+    gram: Array  # (m, p, p)
+    cross: Array  # (m, p)
+    energy: Array  # (m,)
+    counts: Array  # (m,)
+
+    @classmethod
+    def of(cls, tasks: TaskSet, frame: Frame) -> SquaredTasks:
+        """Collect every task's Gram matrix."""
+        m, p = tasks.n_tasks, frame.size
+        gram, cross, energy = np.empty((m, p, p)), np.empty((m, p)), np.empty(m)
+        targets = np.asarray(tasks.y, dtype=np.float64)
+
+        @np.errstate(all="ignore")
+        def fill(bucket: Bucket) -> None:
+            rows, y = frame_rows(bucket, tasks.X, frame), bucket.stack(targets)
+            gram[bucket.tasks] = rows.transpose(0, 2, 1) @ rows
+            cross[bucket.tasks] = (y[:, None, :] @ rows)[:, 0]
+            energy[bucket.tasks] = (y[:, None, :] @ y[:, :, None])[:, 0, 0]
+
+        batched_map(fill, size_buckets(tasks.offsets, p))
+        # A decomposition of what is not finite raises for everybody: such a task has no rows.
+        largest = np.maximum(np.abs(gram).max(axis=(1, 2)), energy)
+        sound = largest < _LARGEST  # False for NaN
+        return cls(
+            frame,
+            np.where(sound[:, None, None], gram, 0.0),
+            np.where(sound[:, None], cross, 0.0),
+            np.where(sound, energy, 0.0),
+            np.where(sound, tasks.counts, 0).astype(np.float64),
+        )
+
+    @np.errstate(all="ignore")
+    def scores(self, mean: Array, slope: float, level: float) -> Array:
+        """Return whitened scores (m, p): (posterior mean − μ) in units of the prior's deviations.
+
+        With R² = diag(τ_w I, τ_b) this is RᵀZᵀ(I + Z R RᵀZᵀ)⁻¹(y − Zμ), the generalised least
+        squares score of μ. Its size is that of the targets, however far out a row lies.
+        """
+        cross, ones, _ = self._residual(slice(None), mean)
+        spectrum = self._plain
+        inverse = slope / (1 + slope * spectrum.values)
+        seen = spectrum.turned(cross)
+        offset = np.zeros(len(seen))
+        if self.frame.intercept:
+            left = ones - (inverse * seen * spectrum.ones).sum(axis=1)
+            spare = spectrum.counts - (inverse * spectrum.ones**2).sum(axis=1)
+            offset = level * left / (1 + level * np.maximum(spare, 0.0))
+        moved = spectrum.back(inverse * (seen - spectrum.ones * offset[:, None]))
+        scores = moved / np.sqrt(slope)
+        if self.frame.intercept:
+            scores = np.column_stack([scores, offset / np.sqrt(level)])
+        return finite_rows(scores)
+
+    @np.errstate(all="ignore")
+    def evidence(self, candidates: Candidates) -> Array:
+        """Return log-evidence (m, size): the targets' log-density, σ² integrated out.
+
+        Under Jeffreys' prior 1/σ² it is −(n/2)·log quad − ½ log det V up to a constant of the task.
+        """
+        found = np.empty((len(self.counts), *candidates.shape))
+        for part, s, k, _, inner in self._cells(candidates):
+            degrees = self.counts[part, None, None]
+            found[part, s, k] = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
+        return finite_rows(found.reshape(len(found), -1))
+
+    @np.errstate(all="ignore")
+    def models(self, candidates: Candidates, weights: Array) -> Array:
+        """Return posterior means (m, p), averaged with ``weights`` (m, size) over candidates."""
+        shares = weights.reshape(-1, *candidates.shape)
+        models = np.zeros((len(self.counts), self.frame.size))
+        for part, s, k, spectrum, inner in self._cells(candidates):
+            share = shares[part, s, k]
+            total = share.sum(axis=(1, 2))
+            along = (inner.inverse * inner.seen[:, None]) * share.sum(axis=2)[:, :, None]
+            offset = (share * inner.offset).sum(axis=2)
+            along -= inner.inverse * spectrum.ones[:, None] * offset[:, :, None]
+            moved = spectrum.back(along.sum(axis=1))
+            if self.frame.intercept:
+                moved = np.column_stack([moved, offset.sum(axis=1)])
+            models[part] += moved + total[:, None] * candidates.means[k]
+        return finite_rows(models)
+
+    @cached_property
+    def _plain(self) -> _Spectrum:
+        return self._spectrum(slice(None), None)
+
+    def _spectrum(self, part: slice, root: Array | None) -> _Spectrum:
+        d = self.frame.origin.size
+        inner = self.gram[part, :d, :d]
+        if root is not None:
+            inner = root.T @ inner @ root
+        values, vectors = eigh(inner)
+        spectrum = _Spectrum(
+            root, np.maximum(values, 0.0), vectors, np.zeros_like(values), self.counts[part]
+        )
+        if not self.frame.intercept:
+            return spectrum
+        ones = spectrum.turned(np.ascontiguousarray(self.gram[part, :d, d]))
+        return _Spectrum(root, spectrum.values, vectors, ones, spectrum.counts)
+
+    def _residual(self, part: slice, mean: Array) -> tuple[Array, Array, Array]:
+        """Return Xᵀr, 1ᵀr and rᵀr of r = y − Zμ."""
+        d = self.frame.origin.size
+        pulled = (self.gram[part] @ mean[:, None])[:, :, 0]
+        left = self.cross[part] - pulled
+        square = self.energy[part] - ((self.cross[part] + left) * mean).sum(axis=1)
+        ones = left[:, d] if self.frame.intercept else np.zeros(len(left))
+        least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
+        return left[:, :d], ones, np.maximum(square, least)
+
+    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, int, _Spectrum, _Cell]]:
+        m, d = len(self.counts), self.frame.origin.size
+        width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
+        step = max(1, _CHUNK // max(width, 1))
+        for low in range(0, m, step):
+            part = slice(low, min(low + step, m))
+            for s, root in enumerate(candidates.shapes):
+                spectrum = self._spectrum(part, root)
+                for k, mean in enumerate(candidates.means):
+                    yield part, s, k, spectrum, self._cell(part, spectrum, mean, candidates)
+
+    def _cell(self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates) -> _Cell:
+        cross, ones, square = self._residual(part, mean)
+        seen = spectrum.turned(cross)
+        slopes = candidates.slopes[None, :, None]
+        scaled = slopes * spectrum.values[:, None]
+        inverse = slopes / (1 + scaled)
+        rr = square[:, None] - (inverse * seen[:, None] ** 2).sum(axis=2)
+        one_r = ones[:, None] - (inverse * (seen * spectrum.ones)[:, None]).sum(axis=2)
+        one_one = spectrum.counts[:, None] - (inverse * spectrum.ones[:, None] ** 2).sum(axis=2)
+        levels = candidates.levels
+        spread = 1 + levels * np.maximum(one_one, 0.0)[:, :, None]
+        offset = levels * one_r[:, :, None] / spread
+        quad = rr[:, :, None] - offset * one_r[:, :, None]
+        least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
+        volume = np.log1p(scaled).sum(axis=2)[:, :, None] + np.log(spread)
+        return _Cell(seen, inverse, offset, np.maximum(quad, least[:, None, None]), volume)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One shape and mean at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
+
+    seen: Array  # UᵀSᵀXᵀr (b, d)
+    inverse: Array  # τ_w/(1 + τ_w λ) (b, a, d)
+    offset: Array
+    quad: Array
+    volume: Array
+
+
+def frame_rows(bucket: Bucket, X: Array, frame: Frame) -> Array:
+    """Return the bucket's rows (b, n, p) in the frame's coordinates, zero in the padding."""
+    rows = frame.rows(bucket.stack(X)) * bucket.mask[:, :, None]
+    if not frame.intercept:
+        return rows
+    return np.concatenate([rows, bucket.mask[:, :, None].astype(np.float64)], axis=2)
+
+
+def finite_rows(values: Array) -> Array:
+    """Return ``values`` with every row that holds NaN or infinity set to zero."""
+    sound = np.isfinite(values).all(axis=1, keepdims=True)
+    return np.where(sound, values, 0.0)

@@ -1,0 +1,104 @@
+"""What tasks say of their own rows in the conversation about a hierarchical prior.
+
+Guarantee: row i of every message is a function of task i's rows and of public arguments; the
+round's bound limits it, whatever it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.losses import Loss
+from tacit.numerics.evidence import TasksUnderPriors, evidence_messages
+from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
+from tacit.numerics.hierarchical_logistic import LogisticTasks
+from tacit.numerics.local_fit import LocalFit
+from tacit.protocols._hierarchical_reading import SPREAD_WEIGHT, cast_votes
+from tacit.protocols._home import Outputs
+from tacit.tasks import TaskSet
+
+__all__ = ["HierarchicalHome", "centres", "evidence", "magnitudes", "scores", "spreads"]
+
+
+@dataclass(frozen=True)
+class HierarchicalHome:
+    """What a stack of tasks keeps: rows by output, own fits, and rows in the public frame."""
+
+    outputs: Outputs
+    own: tuple[LocalFit, ...]
+    framed: tuple[TasksUnderPriors, ...] = ()
+
+    def under(self, frame: Frame, loss: Loss) -> HierarchicalHome:
+        """Return the home whose rows are in the coordinates of ``frame``."""
+        if self.framed and self.framed[0].frame is frame:
+            return self
+        squared = loss.name == "squared"
+        framed: tuple[TasksUnderPriors, ...] = tuple(
+            SquaredTasks.of(rows, frame) if squared else LogisticTasks(frame, rows)
+            for rows in self.outputs
+        )
+        return HierarchicalHome(self.outputs, self.own, framed)
+
+
+def _features(rows: TaskSet) -> Array:
+    return rows.X.astype(np.float64, copy=False)
+
+
+def spreads(rows: TaskSet, *, intercept: bool) -> Array:
+    """Return (m, 33 + d): a vote on the features' typical deviation, and their relative ones.
+
+    Deviations are about the task's own mean if there is an intercept to take it up; a single row
+    has none, and its task says nothing.
+    """
+    X, counts = _features(rows), rows.counts[:, None]
+    degrees = np.maximum(counts - intercept, 1)
+    if intercept:
+        X = X - (rows.task_sums(X) / counts)[rows.task_of_row]
+    squares = rows.task_sums(X * X)
+    if intercept:
+        squares = squares * (counts > 1)
+    typical = np.sqrt((squares / degrees).mean(axis=1))
+    each = np.sqrt(squares)
+    length = np.sqrt((each * each).sum(axis=1, keepdims=True))
+    return np.concatenate(
+        [cast_votes(typical), SPREAD_WEIGHT * each / np.maximum(length, 1e-300)], axis=1
+    )
+
+
+def magnitudes(rows: TaskSet) -> Array:
+    """Return votes (m, 33) on the root mean square of the targets."""
+    y = np.asarray(rows.y, dtype=np.float64)
+    return cast_votes(np.sqrt(rows.task_sums(y * y) / rows.counts))
+
+
+def centres(rows: TaskSet, scale: Array, magnitude: float | None) -> Array:
+    """Return means of features, and of targets where their ``magnitude`` is known, (m, d[ + 1])."""
+    found = rows.task_sums(_features(rows)) / rows.counts[:, None]
+    found = found / (2 * scale * np.sqrt(scale.size))
+    if magnitude is None:
+        return found
+    level = rows.task_sums(np.asarray(rows.y, dtype=np.float64)) / rows.counts
+    return np.column_stack([found, level / magnitude])
+
+
+def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:
+    """Return whitened scores (m, k, p) of the outputs' means (k, p)."""
+    found = (rows.scores(mean, slope, level) for rows, mean in zip(home.framed, means, strict=True))
+    return np.stack(list(found), axis=1)
+
+
+def evidence(
+    home: HierarchicalHome,
+    shared: tuple[Candidates, ...],
+    alone: tuple[Candidates, ...],
+    radius: float,
+) -> Array:
+    """Return centred messages (m, G) of unit radius: the outputs' log-evidence, added up."""
+    total = sum(
+        np.concatenate([rows.evidence(pulled), rows.evidence(free)], axis=1)
+        for rows, pulled, free in zip(home.framed, shared, alone, strict=True)
+    )
+    return evidence_messages(np.asarray(total), radius) / radius

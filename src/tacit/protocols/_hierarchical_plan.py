@@ -1,0 +1,215 @@
+"""How the hierarchical prior is learned: which rounds, with which shares and sizes.
+
+Everything here follows from public quantities before any row is seen: the numbers of tasks,
+features and outputs, the loss, and how loud the noise would be if one round had the whole budget
+(`Loudness`).
+
+The constants were settled mostly on generated tasks (a common model, low rank, sparse, badly
+scaled features, one to five rows, unequal sizes, logistic, unrelated tasks); splits of School and
+chem97 stood beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.numerics.hierarchical import Candidates
+
+__all__ = ["BINS", "FREE_LEVEL", "MOST_SHAPES", "Loudness", "Plan", "alone", "evidence_radius"]
+__all__ += ["grid", "plan", "size_of_grid"]
+
+BINS = 33  # of a vote
+MOST_SHAPES = {"squared": 6, "logistic": 2}
+
+_QUIET, _LOUD = 0.05, 0.2  # of ν
+# Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
+# directions; the budget is better spent on the mean.
+_VISIBLE_EDGE = 0.125
+_LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for its cost
+# A vote of m tasks peaks at about 0.6·m·μ deviations: this share puts it at six.
+_VOTE = 6.5
+_LEAST_VOTE, _MOST_VOTE = 0.15, 0.45
+# What of a vote's greatest possible peak tasks usually agree on, and what it takes to be seen.
+_AGREEMENT, _SEEN = 0.85, 5.0
+_PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
+FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
+_SLOPES = {
+    "squared": 10.0 ** np.arange(-2.5, 2.1, 0.5),
+    "logistic": 10.0 ** np.arange(-2, 1.6, 0.5),
+}
+_LEVELS = {
+    "squared": 10.0 ** np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 3.0]),
+    "logistic": 10.0 ** np.array([-2.0, -1.0, 0.0, 1.0]),
+}
+
+
+@dataclass(frozen=True)
+class Loudness:
+    """How loud the noise on a mean of messages of norm ≤ 1 is, for a round with all the budget.
+
+    Attributes
+    ----------
+    unit : float
+        2/(μ m) for Gaussian noise of a budget μ, 2/(ε m) for pure ε, and 0 without noise.
+    pure : bool
+        Whether noise is the gamma-vector's (and two-sided Wishart's), and budgets add up linearly.
+    """
+
+    unit: float = 0.0
+    pure: bool = False
+
+    def deviation(self, size: int) -> float:
+        """Return the standard deviation of one number of ``size``."""
+        return self.unit * (math.sqrt(size + 1) if self.pure else 1.0)
+
+    def norm(self, size: int) -> float:
+        """Return √E‖noise‖² of ``size`` numbers."""
+        return self.deviation(size) * math.sqrt(size)
+
+    def edge(self, d: int) -> float:
+        """Return the noise's largest eigenvalue on a mean of d × d outer products of unit vectors.
+
+        Gaussian √2·√(2d)/(μ m); Wishart √((11 + 5√5)/2)·d/(ε m).
+        """
+        if self.pure:
+            return self.unit / 2 * d * math.sqrt((11 + 5 * math.sqrt(5)) / 2)
+        return self.unit * math.sqrt(d)
+
+    def parts(self, shares: dict[str, float]) -> dict[str, float]:
+        """Return each round's part of the budget (of μ or ε); the score rounds count as one."""
+        total = sum(shares.values()) if self.pure else math.hypot(*shares.values())
+        return {name: share / total for name, share in shares.items()}
+
+    def turn_share(self, share: float, turns: int) -> float:
+        """Return the share of one of ``turns`` rounds that have ``share`` together."""
+        return share / (turns if self.pure else math.sqrt(turns))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The conversation: its rounds in order with their relative budgets, and public constants.
+
+    Attributes
+    ----------
+    shares : tuple of (name, share)
+        Rounds; the n_scores score rounds divide the share of "scores" among them. Empty where
+        nothing could be told from noise: nobody shares then, and nothing is spent.
+    n_scores : int
+        Score rounds.
+    clip : float
+        Radius of a score message, as a part of the typical length.
+    power : float
+        Score round t counts (t + 1)^power in the average.
+    slope, level : float
+        Strengths τ_w and τ_b of the prior under which scores are taken.
+    radius : float
+        Of an evidence message, in nats.
+    """
+
+    shares: tuple[tuple[str, float], ...]
+    n_scores: int
+    clip: float
+    power: float
+    slope: float
+    level: float = 10.0
+    step: float = 1.6
+    radius: float = 2.0
+
+    @property
+    def moment(self) -> bool:
+        """Whether the shape of the slopes' covariance is learned too."""
+        return any(name == "moment" for name, _ in self.shares)
+
+
+def plan(
+    loudness: Loudness,
+    *,
+    n_features: int,
+    loss: str,
+    intercept: bool,
+    n_outputs: int = 1,
+    covariance: bool = True,
+) -> Plan:
+    """Return the plan for this noise.
+
+    Parameters
+    ----------
+    covariance : bool
+        Learn the covariance's shape where noise lets it be seen; False is the mean-regularised
+        method.
+
+    Louder noise asks for fewer, shorter steps from a narrower prior (each task's score is then
+    less its own noise and more the common direction), quieter noise for faster forgetting.
+    """
+    vector_noise = loudness.norm(n_outputs * (n_features + intercept))
+    quiet, loud = vector_noise < _QUIET, vector_noise >= _LOUD
+    vote = float(np.clip(_VOTE * loudness.deviation(BINS), _LEAST_VOTE, _MOST_VOTE))
+    shares = {
+        "scale": max(1.2 * vote, 0.25),
+        "magnitude": vote,
+        "centre": 0.25,
+        "length": vote,
+        "scores": 1.0,
+        "moment": 0.9,
+        "evidence": 0.45,
+    }
+    skipped = set()
+    if not intercept:
+        skipped |= {"centre", "magnitude"}
+    elif loss != "squared":
+        skipped.add("magnitude")
+    visible = loudness.edge(n_features) <= _VISIBLE_EDGE
+    if not covariance or n_features < _LEAST_FEATURES or not visible:
+        skipped.add("moment")
+    kept = {name: share for name, share in shares.items() if name not in skipped}
+    parts = loudness.parts(kept)
+    # A vote is non-negative: a replaced one moves the count by √2, not by 2.
+    peak = loudness.deviation(BINS) / math.sqrt(2) / parts["length"]
+    ratio = 10.0 if quiet else 2.0 if loud else 4.0
+    shapes = MOST_SHAPES[loss] if "moment" in kept else 1
+    size = size_of_grid(loss, shapes, intercept=intercept)
+    return Plan(
+        shares=() if _SEEN * peak > _AGREEMENT else tuple(kept.items()),
+        n_scores=_PURE_SCORES if loudness.pure else 12 if loud else 20,
+        clip=0.6 if quiet else 0.4,
+        power=2.0 if quiet else 1.0,
+        slope=ratio / n_features,
+        radius=evidence_radius(loudness.deviation(size) / parts["evidence"]),
+    )
+
+
+def evidence_radius(vector_noise: float) -> float:
+    """Return the radius of an evidence message, in nats, for that noise on one number of its mean.
+
+    The message's direction matters more than its length while noise is loud; as it vanishes the
+    radius grows until no task is cut short, and the sum is the evidence itself.
+    """
+    return float(np.clip(0.5 / max(vector_noise, 1e-9), 2.0, 40.0))
+
+
+def grid(mean: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
+    """Return the candidate priors around a released mean.
+
+    Slopes' strengths are spaced by the signal-to-noise ratio they stand for, τ_w·d: a row in the
+    frame's coordinates has squared length about d.
+    """
+    levels = _LEVELS[loss] if mean.size > n_features else np.zeros(1)
+    return Candidates(mean[None], _SLOPES[loss] / n_features, levels, shapes)
+
+
+def alone(start: Array, n_features: int, loss: str) -> Candidates:
+    """Return the priors of a task that takes nothing from others but where it starts."""
+    levels = np.full(1, FREE_LEVEL if loss == "squared" else _LEVELS[loss][-1])
+    if start.size == n_features:
+        levels = np.zeros(1)
+    return Candidates(start[None], _SLOPES[loss] / n_features, levels)
+
+
+def size_of_grid(loss: str, n_shapes: int, *, intercept: bool) -> int:
+    """Return how many candidates `grid` with so many shapes, and `alone`, make together."""
+    levels = _LEVELS[loss].size if intercept else 1
+    return _SLOPES[loss].size * (n_shapes * levels + 1)

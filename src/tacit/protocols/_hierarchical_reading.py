@@ -1,0 +1,249 @@
+"""Reading the releases of the hierarchical prior: scales, centre, mean, shapes and strengths.
+
+Pure functions of releases and of their known noise: post-processing, which anybody can repeat and
+which costs no budget. Each comes with its own answer to "is there anything but noise in it?", and
+where there is not, it answers as if the release had not been made.
+
+A ``deviation`` is the standard deviation of the noise on one entry of the *sum* over tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import chdtri
+
+from tacit._types import Array
+from tacit.numerics.hierarchical import Candidates
+from tacit.privacy.mechanisms.laws import Coordinates
+from tacit.protocols._hierarchical_plan import Plan
+from tacit.protocols._shrinkage import Shape, shrink_diagonal
+
+__all__ = [
+    "CENTRE_RADIUS",
+    "SPREAD_WEIGHT",
+    "STANDS_OUT",
+    "MeanReading",
+    "cast_votes",
+    "read_centre",
+    "read_evidence",
+    "read_shapes",
+    "read_spreads",
+    "read_votes",
+]
+
+_OCTAVES = np.arange(-16.0, 17.0)
+_FINE = np.arange(-16.0, 16.01, 0.25)
+_WIDTH = 1.5  # octaves
+STANDS_OUT = 3.3  # deviations: the peak of noise over all octaves passes once in two hundred
+SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one message
+CENTRE_RADIUS = 1.5
+_LEAST_SPREAD = 0.25  # of the mean spread
+_DOUBT = 0.05  # chance that noise alone passes for a pattern
+_FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
+# Nats of the summed evidence per nat of public weight: at least this many, because tasks differ in
+# more than a common prior can say, and a quarter of the noise.
+_LEAST_TEMPER, _TEMPER = 10.0, 0.25
+# Part of a step that the next round takes back, for the noise left in the mean. It is one where
+# every task knows its model and zero where none does; there noise walks at random.
+_PULL = 0.5
+
+
+def _kernel(positions: Array) -> Array:
+    bumps = np.exp(-0.5 * ((_OCTAVES - positions[..., None]) / _WIDTH) ** 2)
+    return np.asarray(bumps / np.sqrt((bumps * bumps).sum(axis=-1, keepdims=True)))
+
+
+def cast_votes(values: Array) -> Array:
+    """Return votes (m, 33) on the size of ``values`` (m,); what is not positive abstains.
+
+    A vote is a bump over the octaves with unit ℓ2 norm. Bumps as wide as the tasks' disagreement
+    lose little to the reader's smoothing and much of what a replaced task can change.
+
+    Guarantee: row i depends on value i alone, is non-negative and has norm ≤ 1; for two such rows
+    ‖a − b‖² = ‖a‖² + ‖b‖² − 2 aᵀb ≤ 2, so a replaced task moves the sum by at most √2.
+    """
+    sound = np.isfinite(values) & (values > 0)
+    size = np.log2(np.where(sound, values, 1.0))
+    return _kernel(np.clip(size, _OCTAVES[0], _OCTAVES[-1])) * sound[:, None]
+
+
+def read_votes(
+    counts: Array,
+    deviation: float,
+    *,
+    within: tuple[float, float] = (0.0, math.inf),
+    stands_out: float = STANDS_OUT,
+) -> float | None:
+    """Return the size most tasks agree on, searched ``within`` limits; None if noise explains it.
+
+    The counts are matched with the votes' own bump, which has unit norm, so that the match has
+    the deviation of one count.
+    """
+    low, high = (np.log2(max(limit, 2.0**-20)) if limit < math.inf else 20.0 for limit in within)
+    matches = np.where((low <= _FINE) & (high >= _FINE), _kernel(_FINE) @ counts, -np.inf)
+    peak = int(matches.argmax())
+    if not matches[peak] > max(stands_out * deviation, 1e-9):
+        return None
+    return float(2.0 ** _FINE[peak])
+
+
+def _kept(values: Array, deviation: float, degrees: int) -> float:
+    """Return what to keep of a pattern: 1 − (what noise reaches once in twenty)/(its size)."""
+    size = float(values @ values)
+    most = float(chdtri(degrees, _DOUBT)) * deviation**2
+    return max(0.0, 1 - most / size) if size > 0 else 0.0
+
+
+def read_spreads(spreads: Array, deviation: float, scale: float, n_tasks: int) -> Array:
+    """Return the features' scales (d,) from the sum of the tasks' relative spreads.
+
+    Each task sends SPREAD_WEIGHT·(its deviations, scaled to norm 1). Their differences are shrunk
+    by what noise explains of them and taken half-way, as a square root: a slope is then expected
+    to be neither of equal size on every feature nor of equal effect. The scales' root mean square
+    is ``scale``.
+    """
+    found = spreads / (SPREAD_WEIGHT * n_tasks)
+    middle = max(float(found.mean()), 1e-9)
+    apart = found - found.mean()
+    noise = deviation / (SPREAD_WEIGHT * n_tasks)
+    kept = _kept(apart, noise, found.size - 1) if found.size > 1 else 0.0
+    settled = np.sqrt(np.maximum(middle + kept * apart, _LEAST_SPREAD * middle))
+    return np.asarray(scale * settled / np.sqrt((settled * settled).mean()))
+
+
+def read_centre(
+    total: Array, deviation: float, scale: Array, magnitude: float | None, n_tasks: int
+) -> tuple[Array, float]:
+    """Return the features' origin (d,) and the targets' level from the sum of the tasks' centres.
+
+    A task sends (x̄/(2·scale·√d), ȳ/magnitude), clipped to CENTRE_RADIUS; logistic tasks, whose
+    ``magnitude`` is None, leave the level out. An origin that noise explains is zero: a wrong one
+    ties slopes to levels and costs more than none.
+    """
+    d = scale.size
+    noise, mean = deviation / n_tasks, total / n_tasks
+    origin = mean[:d] * _kept(mean[:d], noise, d) * 2 * scale * math.sqrt(d)
+    if magnitude is None:
+        return origin, 0.0
+    level = float(mean[d])
+    return origin, magnitude * level * max(0.0, 1 - noise**2 / max(level**2, 1e-300))
+
+
+@dataclass(frozen=True)
+class MeanReading:
+    """The mean models so far, (p,) or (k, p): an average of where each score round pointed.
+
+    Round t releases the sum of scores at the present mean μ_t; it points to
+    μ_t + step·R·(mean score), and μ_{t+1} is the average of all that was pointed to, later rounds
+    counting more. The noise of a round is averaged down with the others', and nothing is ever
+    followed far: plain steps, or momentum, diverge at ε = 1.
+    """
+
+    start: Array
+    mean: Array
+    weight: float = 0.0
+    rounds: int = 0
+
+    @classmethod
+    def at(cls, start: Array) -> MeanReading:
+        """Begin where no round has been held."""
+        return cls(start, start)
+
+    def after(self, total: Array, root: Array, n_tasks: int, plan: Plan) -> MeanReading:
+        """Return the reading with one more round's sum of scores."""
+        pointed = self.mean + plan.step * root * (total / n_tasks)
+        weight = (self.rounds + 1.0) ** plan.power
+        whole = self.weight + weight
+        mean = (self.weight * self.mean + weight * pointed) / whole
+        return replace(self, mean=mean, weight=whole, rounds=self.rounds + 1)
+
+    def shrunk(self, deviation: float, root: Array, n_tasks: int, plan: Plan) -> Array | None:
+        """Return the mean, shrunk towards the start by the noise in it; None if noise is all.
+
+        Positive-part James–Stein in the scores' coordinates.
+        """
+        weights = np.arange(1.0, self.rounds + 1) ** plan.power
+        left = 0.0
+        for gain in weights / np.cumsum(weights):
+            left = left * (1 - _PULL * gain) ** 2 + gain**2
+        noise = plan.step * deviation / n_tasks * math.sqrt(left)
+        moved = (self.mean - self.start) / root
+        size = float(np.sum(moved * moved))
+        if size <= 0:
+            return None
+        kept = 1 - max(moved.size - 2, 1) * noise**2 / size
+        return self.start + kept * (self.mean - self.start) if kept > 0 else None
+
+
+def read_shapes(
+    moment: Array,
+    rank: Shape,
+    diagonal: Coordinates,
+    n_tasks: int,
+    *,
+    few: bool = False,
+) -> tuple[Array | None, ...]:
+    """Return roots of the covariance shapes to try: none, low rank and sparse, where they show.
+
+    Parameters
+    ----------
+    moment : (d, d) array
+        Sum of outer products of unit slope residuals.
+    rank : Shape
+        Its directions that stand out of the noise (`shrink_spectrum`).
+    diagonal : Coordinates
+        The noise on its diagonal.
+    few : bool
+        One floor instead of several, where a candidate is dear (logistic).
+    """
+    d, trace = len(moment), float(n_tasks)
+    shapes: list[Array | None] = [None]
+    if not rank.flat and rank.vectors is not None:
+        floors = _FEW_FLOORS if few else _FLOORS
+        shapes += [rank.vectors * np.sqrt(rank.eigenvalues(floor)) for floor in floors]
+    # m squared entries of unit vectors vary on their own, by √(2m)/d in the sum.
+    noise = replace(diagonal, scale=math.hypot(diagonal.scale, math.sqrt(2 * trace) / d))
+    sparse = shrink_diagonal(np.diag(moment).copy(), noise, trace=trace)
+    if not sparse.flat and not few:
+        shapes += [np.diag(np.sqrt(sparse.eigenvalues(floor))) for floor in _SPARSE_FLOORS]
+    return tuple(shapes)
+
+
+def read_evidence(total: Array, deviation: float, *groups: Candidates) -> Array:
+    """Return public log-weights of all candidates from the noisy sum of evidence messages.
+
+    Evidence is smooth in the logarithms of the strengths: every shape and mean is projected onto
+    low powers of them, which leaves some 7 numbers of 60 and as much of the noise; of the rest, so
+    much is kept as noise does not explain. The sum is then tempered by the noise on it, so that a
+    loud release tells the tasks little and a silent one settles the strengths.
+    """
+    smooth = np.empty_like(total)
+    first = 0
+    for candidates in groups:
+        part = slice(first, first + candidates.size)
+        smooth[part] = _smoothed(total[part], deviation, candidates)
+        first += candidates.size
+    weights = smooth / (_LEAST_TEMPER + _TEMPER * deviation)
+    return np.asarray(weights - weights.max())
+
+
+def _smoothed(total: Array, deviation: float, candidates: Candidates) -> Array:
+    blocks = total.reshape(-1, candidates.slopes.size * candidates.levels.size)
+    basis = _powers(candidates.slopes.size, candidates.levels.size)
+    plain = (blocks @ basis) @ basis.T
+    rest = blocks - plain
+    degrees = rest.size - len(blocks) * basis.shape[1]
+    kept = _kept(rest.ravel(), deviation, degrees) if degrees > 0 else 0.0
+    return np.asarray((plain + kept * rest).ravel())
+
+
+def _powers(n_slopes: int, n_levels: int) -> Array:
+    """Return an orthonormal basis (n_slopes·n_levels, ≤ 7) of low powers of both logarithms."""
+    a, b = np.meshgrid(np.linspace(-1, 1, n_slopes), np.linspace(-1, 1, n_levels), indexing="ij")
+    columns = [np.ones_like(a), a, a**2, a**3]
+    if n_levels > 1:
+        columns += [b, b**2, a * b]
+    return np.asarray(np.linalg.qr(np.stack([c.ravel() for c in columns], axis=1))[0])

@@ -1,0 +1,388 @@
+"""The hierarchical prior: mean, covariance, level and strengths, all learned from all tasks.
+
+A task's model is drawn from a Gaussian around a common mean, slopes *and* intercept, with strengths
+relative to the task's own noise. What the prior is, the tasks settle together in a public
+conversation of some 20 bounded and noised sums:
+
+1. *scale*, *magnitude*, *centre*: the features' scales and origin, the size and level of targets;
+2. *length*: how long a task's score is, for the clip;
+3. *scores*: some turns, each of which moves the mean by the sum of the tasks' scores at it;
+4. *moment*: of the directions in which slopes deviate from the mean, where noise lets it be seen;
+5. *evidence*: how well each candidate of a public grid of priors explains the tasks' targets.
+
+At home every task averages the candidates' posterior means and its own single-task fit, by its own
+evidence and by what all said. If a vote shows no agreement, nobody shares and everybody keeps the
+own fit; if noise is so loud that none could show, nothing is said, released or spent at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import PrivacyLeak
+from tacit.losses import Loss
+from tacit.numerics.evidence import personal_models
+from tacit.numerics.hierarchical import Candidates, Frame
+from tacit.numerics.local_fit import LocalFit, local_fit
+from tacit.privacy.bounds import Bound, NonNegativeClip, SecondMoment, VectorClip, VectorNormalise
+from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.mechanisms.laws import Coordinates
+from tacit.privacy.schedule import Call, Round
+from tacit.protocols import _hierarchical_home as at_home
+from tacit.protocols._hierarchical_home import HierarchicalHome
+from tacit.protocols._hierarchical_plan import (
+    BINS,
+    MOST_SHAPES,
+    Loudness,
+    Plan,
+    alone,
+    grid,
+    plan,
+    size_of_grid,
+)
+from tacit.protocols._hierarchical_reading import (
+    CENTRE_RADIUS,
+    SPREAD_WEIGHT,
+    STANDS_OUT,
+    MeanReading,
+    cast_votes,
+    read_centre,
+    read_evidence,
+    read_shapes,
+    read_spreads,
+    read_votes,
+)
+from tacit.protocols._home import joining
+from tacit.protocols._shrinkage import Shape, shrink_spectrum
+from tacit.protocols.protocol import Protocol
+from tacit.protocols.shown import Shared
+from tacit.tasks import TaskSet, one_vs_rest
+
+__all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
+
+# Where targets have been measured, a score's length is sought near theirs, with a lower threshold.
+_SHORTEST, _LONGEST, _NEAR = 1 / 64, 8.0, 3.0
+# The prior under which slopes' deviations are taken, relative to that of the scores.
+_WIDER = {"squared": 2.5, "logistic": 1.0}
+
+
+Fact = TypeVar("Fact")
+
+
+def known(fact: Fact | None) -> Fact:
+    """Return what an earlier round told."""
+    if fact is None:
+        raise PrivacyLeak("a round was asked or read before those that it builds on")
+    return fact
+
+
+@dataclass(frozen=True)
+class HierarchicalPublic:
+    """What the releases told so far; ``closed`` once one of them showed that nobody shares."""
+
+    closed: bool = False
+    scale: Array | None = None
+    magnitude: float | None = None
+    frame: Frame | None = None
+    start: Array | None = None  # (k, p), the means before the score rounds
+    length: float = 0.0  # radius of a score message
+    reading: MeanReading | None = None
+    mean: Array | None = None  # (k, p), in the frame's coordinates
+    spectrum: Shape | None = None
+    shapes: tuple[Array | None, ...] = (None,)
+    log_weights: Array | None = None
+
+    @property
+    def model(self) -> tuple[Array, Array] | None:
+        """The mean models: slopes (k, d) and intercepts (k,) on the features as they came."""
+        if self.closed or self.frame is None or self.mean is None:
+            return None
+        return self.frame.model(self.mean)
+
+
+@dataclass(frozen=True)
+class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
+    """The conversation.
+
+    Parameters
+    ----------
+    n_tasks, n_features, n_outputs : int
+        Public sizes; ``n_tasks`` is the only divisor.
+    loudness : Loudness
+        How loud the noise of the whole budget is; the plan follows from it.
+    covariance : bool
+        Learn the covariance's shape, too, where noise lets it be seen; False shares the mean.
+
+    Guarantee: joint DP with the task as unit under replace-one. Whatever a task computed, its
+    bounded message satisfies, round by round:
+
+    - votes (scale, magnitude, length) are non-negative with norm ≤ K, so for two of them
+      ‖a − b‖² ≤ 2K² (`NonNegativeClip`): the sum moves by at most √2·K in ℓ2, with K = 1, and
+      K² = 1 + 0.7² where the relative spreads stand beside the vote;
+    - centre, scores and evidence are clipped to a constant K (scores in units of the released
+      length, evidence in units of the plan's radius), all outputs jointly: 2K in ℓ2;
+    - the moment's message, all outputs jointly of norm ≤ 1, makes a PSD matrix P of trace ≤ 1, and
+      ‖P − P'‖_F² ≤ ‖P‖_F² + ‖P'‖_F² ≤ 2 as tr PP' ≥ 0: √2 in Frobenius, 2 in trace norm.
+
+    All bounds, shapes and numbers of turns are constants of the plan, fixed before any row is seen;
+    so is the noise of each release. What earlier releases told (frame, length, mean, shapes, grid)
+    enters only into *what* tasks compute, and bounds hold for anything they compute: the releases
+    compose adaptively, μ² = Σ μ_t² for Gaussian noise and ε = Σ ε_t for pure. A closed conversation
+    goes on with zero messages, so its length tells nothing. Readings are post-processing; personal
+    models are functions of releases and of the task's own rows (billboard lemma). The choice of
+    strengths is read off a noised sum like any other release; nothing is picked by a rule that sees
+    the data otherwise. The curator is trusted with the bounded messages.
+    """
+
+    loss: Loss
+    n_tasks: int
+    n_features: int
+    n_outputs: int = 1
+    loudness: Loudness = field(default_factory=Loudness)
+    covariance: bool = True
+    fit_intercept: bool = True
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Rounds, shares and constants, from public quantities."""
+        found = plan(
+            self.loudness,
+            n_features=self.n_features,
+            n_outputs=self.n_outputs,
+            loss=self.loss.name,
+            intercept=self.fit_intercept,
+            covariance=self.covariance,
+        )
+        return found if self.n_tasks > 1 else replace(found, shares=())
+
+    @property
+    def _squared(self) -> bool:
+        return self.loss.name == "squared"
+
+    @property
+    def _grid_size(self) -> int:
+        shapes = MOST_SHAPES[self.loss.name] if self.plan.moment else 1
+        return size_of_grid(self.loss.name, shapes, intercept=self.fit_intercept)
+
+    @cached_property
+    def _rounds(self) -> tuple[Round, ...]:
+        d, k, p = self.n_features, self.n_outputs, self.n_features + self.fit_intercept
+        vote, unit = NonNegativeClip(1.0), VectorClip(1.0)
+        direction = SecondMoment(1.0, inner=VectorNormalise(1.0))
+        wide = NonNegativeClip(math.hypot(1.0, SPREAD_WEIGHT))
+        said: dict[str, tuple[Bound, tuple[int, ...]]] = {
+            "scale": (wide, (BINS + d,)),
+            "magnitude": (vote, (BINS,)),
+            "centre": (VectorClip(CENTRE_RADIUS), (d + self._squared,)),
+            "length": (vote, (BINS,)),
+            "scores": (unit, (k, p)),
+            "moment": (direction, (d, d)),
+            "evidence": (unit, (self._grid_size,)),
+        }
+        found = []
+        for name, share in self.plan.shares:
+            turns = self.plan.n_scores if name == "scores" else 1
+            bound, shape = said[name]
+            found.append(
+                Round(
+                    name,
+                    bound,
+                    shape,
+                    message=(k, d) if name == "moment" else None,
+                    share=self.loudness.turn_share(share, turns),
+                    turns=turns,
+                )
+            )
+        return tuple(found)
+
+    def rounds(self) -> tuple[Round, ...]:
+        """Return the plan's rounds; none where nothing could be told from noise."""
+        return self._rounds
+
+    def opening(self) -> HierarchicalPublic:
+        """Nothing is known."""
+        return HierarchicalPublic()
+
+    def read(
+        self, public: HierarchicalPublic, release: AnyArray, call: Call, noise: Mechanism
+    ) -> HierarchicalPublic:
+        """Read what the round was about; the conversation closes where only noise is in it."""
+        if public.closed:
+            return public
+        round = self.rounds()[call.round]
+        values, deviation = np.asarray(release), noise.deviation(round.shape)
+        if round.name == "scale":
+            return self._read_scale(public, values, deviation)
+        if round.name == "magnitude":
+            magnitude = read_votes(values, deviation)
+            closed = magnitude is None
+            return replace(public, closed=closed, magnitude=magnitude)
+        if round.name == "centre":
+            scale = known(public.scale)
+            origin, level = read_centre(values, deviation, scale, public.magnitude, self.n_tasks)
+            return self._framed(public, Frame(origin, scale), level)
+        if round.name == "length":
+            return self._read_length(public, values, deviation)
+        if round.name == "scores":
+            return self._read_scores(public, values, deviation)
+        if round.name == "moment":
+            return self._read_moment(public, values, deviation, noise)
+        shared, free = self._candidates(public, 0)
+        told = values[: shared.size + free.size] * self.plan.radius
+        weights = read_evidence(told, deviation * self.plan.radius, shared, free)
+        return replace(public, log_weights=weights)
+
+    def _read_scale(
+        self, public: HierarchicalPublic, values: Array, deviation: float
+    ) -> HierarchicalPublic:
+        size = read_votes(values[:BINS], deviation)
+        if size is None:
+            return replace(public, closed=True)
+        scale = read_spreads(values[BINS:], deviation, size, self.n_tasks)
+        public = replace(public, scale=scale)
+        if self.fit_intercept:
+            return public
+        return self._framed(public, Frame(np.zeros(self.n_features), scale, False), 0.0)
+
+    def _framed(self, public: HierarchicalPublic, frame: Frame, level: float) -> HierarchicalPublic:
+        start = np.zeros((self.n_outputs, frame.size))
+        if self.fit_intercept:
+            start[:, -1] = level
+        return replace(public, frame=frame, start=start, reading=MeanReading.at(start))
+
+    def _read_length(
+        self, public: HierarchicalPublic, values: Array, deviation: float
+    ) -> HierarchicalPublic:
+        size, within, threshold = public.magnitude, (0.0, math.inf), STANDS_OUT
+        if size is not None:
+            within, threshold = (size * _SHORTEST, size * _LONGEST), _NEAR
+        length = read_votes(values, deviation, within=within, stands_out=threshold)
+        if length is None:
+            return replace(public, closed=True)
+        return replace(public, length=self.plan.clip * length)
+
+    def _read_scores(
+        self, public: HierarchicalPublic, values: Array, deviation: float
+    ) -> HierarchicalPublic:
+        root = np.append(
+            np.full(self.n_features, math.sqrt(self.plan.slope)), [1.0] * self.fit_intercept
+        )
+        reading = known(public.reading).after(values * public.length, root, self.n_tasks, self.plan)
+        public = replace(public, reading=reading)
+        if reading.rounds < self.plan.n_scores:
+            return public
+        mean = reading.shrunk(deviation * public.length, root, self.n_tasks, self.plan)
+        if mean is None and not self.plan.moment:
+            return replace(public, closed=True)
+        return replace(public, mean=public.start if mean is None else mean)
+
+    def _read_moment(
+        self, public: HierarchicalPublic, values: Array, deviation: float, noise: Mechanism
+    ) -> HierarchicalPublic:
+        m = self.n_tasks
+        rank = shrink_spectrum(values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m)
+        # Of all symmetric noise here the diagonal has twice the variance of the rest.
+        diagonal = Coordinates(math.sqrt(2) * deviation)
+        shapes = read_shapes(values, rank, diagonal, m, few=not self._squared)
+        return replace(public, shapes=shapes, spectrum=rank)
+
+    def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
+        """Return the priors learned together, and those of a task that learns alone."""
+        d, loss = self.n_features, self.loss.name
+        shared = grid(known(public.mean)[output], d, loss, public.shapes)
+        return shared, alone(known(public.start)[output], d, loss)
+
+    def shown(self, public: HierarchicalPublic) -> Shared:
+        """Show the mean model, and the spectrum of the slopes' directions around it."""
+        if public.model is None:
+            return Shared()
+        told = Shared() if public.spectrum is None else public.spectrum.shown()
+        return replace(told, mean_model=public.model[0])
+
+    def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:  # noqa: ARG002
+        """Fit every task on its own."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
+        return HierarchicalHome(outputs, own)
+
+    def memory(self, home: HierarchicalHome) -> dict[str, Array]:
+        """Return the own fits."""
+        return {
+            "coef": np.stack([fit.coef for fit in home.own], axis=1),
+            "intercept": np.stack([fit.intercept for fit in home.own], axis=1),
+        }
+
+    def resume(
+        self,
+        rows: TaskSet,
+        positions: IntArray,  # noqa: ARG002
+        memory: dict[str, Any],
+    ) -> HierarchicalHome:
+        """Take the own fits up again."""
+        fits = (
+            LocalFit(memory["coef"][:, c], memory["intercept"][:, c]) for c in range(self.n_outputs)
+        )
+        return HierarchicalHome(one_vs_rest(rows, self.n_outputs), tuple(fits))
+
+    def speak(
+        self,
+        home: HierarchicalHome,
+        public: HierarchicalPublic,
+        call: Call,
+        joined: AnyArray | None,
+    ) -> tuple[HierarchicalHome, Array]:
+        """Say what the round asks for; zero once nobody shares."""
+        round = self.rounds()[call.round]
+        if public.closed:
+            return home, joining(np.zeros((home.outputs[0].n_tasks, *round.sent)), joined)
+        if public.frame is not None:
+            home = home.under(public.frame, self.loss)
+        return home, joining(self._said(home, public, round), joined)
+
+    def _said(self, home: HierarchicalHome, public: HierarchicalPublic, round: Round) -> Array:
+        rows = home.outputs[0]
+        if round.name == "scale":
+            return at_home.spreads(rows, intercept=self.fit_intercept)
+        if round.name == "magnitude":
+            return at_home.magnitudes(rows)
+        if round.name == "centre":
+            return at_home.centres(rows, known(public.scale), public.magnitude)
+        if round.name in ("length", "scores"):
+            found = self._scores(home, known(public.reading).mean)
+            if round.name == "scores":
+                return found / public.length
+            flat = found.reshape(len(found), -1)
+            return cast_votes(np.sqrt((flat * flat).sum(axis=1)))
+        if round.name == "moment":
+            wider = self.plan.slope * _WIDER[self.loss.name]
+            found = at_home.scores(home, known(public.mean), wider, self.plan.level)
+            return found[..., : self.n_features]
+        pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
+        shared, free = zip(*pairs, strict=True)
+        told = at_home.evidence(home, shared, free, self.plan.radius)
+        return np.pad(told, ((0, 0), (0, self._grid_size - told.shape[1])))
+
+    def _scores(self, home: HierarchicalHome, means: Array) -> Array:
+        """Return scores (m, k, p) with the level's part in the targets' units."""
+        found = at_home.scores(home, means, self.plan.slope, self.plan.level)
+        if self.fit_intercept:
+            found[..., -1] *= math.sqrt(self.plan.level)
+        return found
+
+    def finish(self, home: HierarchicalHome, public: HierarchicalPublic) -> Array:
+        """Return personal models (m, k, d + 1), the intercept last."""
+        if public.closed or public.frame is None or public.log_weights is None:
+            fits = list(home.own)
+        else:
+            home = home.under(public.frame, self.loss)
+            fits = [
+                personal_models(rows, *self._candidates(public, c), public.log_weights, own)
+                for c, (rows, own) in enumerate(zip(home.framed, home.own, strict=True))
+            ]
+        return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)

@@ -1,0 +1,198 @@
+"""Public readings of the hierarchical prior: what is in a release beside noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
+from tacit.protocols._hierarchical_plan import Loudness, alone, evidence_radius, grid, plan
+from tacit.protocols._hierarchical_reading import (
+    SPREAD_WEIGHT,
+    MeanReading,
+    cast_votes,
+    read_centre,
+    read_evidence,
+    read_shapes,
+    read_spreads,
+    read_votes,
+)
+from tacit.protocols._shrinkage import shrink_spectrum
+
+
+def _plan(noise=0.1, **changes):
+    """Return the plan at which a mean of nine numbers has noise of that norm."""
+    asked = {"n_features": 8, "loss": "squared", "intercept": True} | changes
+    return plan(Loudness(noise / 3), **asked)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=2, max_size=2))
+def test_a_replaced_vote_moves_the_count_by_at_most_root_two(values):
+    first, second = cast_votes(np.array(values))
+    assert (first >= 0).all()
+    assert np.linalg.norm(first - second) <= math.sqrt(2) * (1 + 1e-12)
+
+
+def test_the_bound_on_votes_is_attained():
+    first, second = cast_votes(np.array([2.0**-16, 2.0**16]))
+    assert np.linalg.norm(first - second) == pytest.approx(math.sqrt(2), abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 37.0])
+def test_votes_find_the_size_most_tasks_agree_on(size):
+    rng = np.random.default_rng(0)
+    counts = cast_votes(size * np.exp(0.5 * rng.normal(size=100))).sum(axis=0)
+    found = read_votes(counts + 8 * rng.normal(size=33), 8.0)
+    assert found == pytest.approx(size, rel=0.7)
+
+
+def test_noise_alone_is_taken_for_a_size_less_than_once_in_fifty():
+    rng = np.random.default_rng(1)
+    found = [read_votes(rng.normal(size=33), 1.0) for _ in range(2000)]
+    # 40 of 2000 would be one in fifty; about ten are expected.
+    assert sum(value is not None for value in found) < 40
+
+
+def test_a_size_outside_the_limits_is_not_seen():
+    counts = cast_votes(np.full(50, 1024.0)).sum(axis=0)
+    assert read_votes(counts, 1.0, within=(0.1, 4.0)) is None
+    assert read_votes(counts, 1.0) == pytest.approx(1024.0)
+
+
+def test_noisy_spreads_are_equal_and_clear_ones_are_kept():
+    rng = np.random.default_rng(2)
+    truth = np.array([4.0, 1.0, 1.0, 1.0, 0.9, 1.1])
+    unit = truth / np.linalg.norm(truth)
+    total = SPREAD_WEIGHT * 100 * unit
+    clear = read_spreads(total, 1e-3, 2.0, 100)
+    np.testing.assert_allclose(clear / clear[1], np.sqrt(truth / truth[1]), rtol=1e-2)
+    assert np.sqrt((clear**2).mean()) == pytest.approx(2.0)
+    noisy = read_spreads(total + 80 * rng.normal(size=6), 200.0, 2.0, 100)
+    np.testing.assert_allclose(noisy, 2.0)
+
+
+def test_an_origin_that_noise_explains_is_zero():
+    scale = np.array([1.0, 2.0, 0.5])
+    centre = np.array([3.0, -4.0, 0.2]) / (2 * scale * math.sqrt(3))
+    total = 50 * np.r_[centre, 0.7]
+    origin, level = read_centre(total, 1e-6, scale, 20.0, 50)
+    np.testing.assert_allclose(origin, [3.0, -4.0, 0.2], rtol=1e-6)
+    assert level == pytest.approx(14.0)
+    origin, level = read_centre(total, 200.0, scale, 20.0, 50)
+    assert not origin.any()
+    assert level == 0.0
+
+
+def test_score_rounds_without_noise_find_where_the_scores_vanish():
+    rng = np.random.default_rng(3)
+    target, root = rng.normal(size=9), np.r_[np.full(8, 0.5), 1.0]
+    pull = np.linspace(0.3, 1.0, 9)
+    design = _plan(noise=0.0)
+    reading = MeanReading.at(np.zeros(9))
+    for _ in range(design.n_scores):
+        scores = 100 * pull * (target - reading.mean) / root
+        reading = reading.after(scores, root, 100, design)
+    np.testing.assert_allclose(reading.mean, target, atol=0.05)
+    shrunk = reading.shrunk(0.0, root, 100, design)
+    np.testing.assert_allclose(shrunk, reading.mean)
+
+
+def test_a_mean_that_is_all_noise_is_nearly_all_shrunk_away():
+    rng = np.random.default_rng(4)
+    design, root, kept = _plan(noise=0.3), np.ones(9), []
+    for _ in range(200):
+        reading = MeanReading.at(np.zeros(9))
+        for _ in range(design.n_scores):
+            pulled = -0.5 / design.step * reading.mean
+            noise = 2.0 * rng.normal(size=9)
+            reading = reading.after(100 * pulled + 100 * noise, root, 100, design)
+        mean = reading.shrunk(200.0, root, 100, design)
+        kept.append(0.0 if mean is None else np.linalg.norm(mean) / np.linalg.norm(reading.mean))
+    # Positive-part James–Stein keeps about 2/p = 0.22 of pure noise on average.
+    assert np.mean(kept) < 0.35
+    assert np.mean(np.array(kept) == 0) > 0.25
+
+
+def _evidence(candidates, best):
+    slope = np.log10(candidates.slopes)[:, None] - np.log10(candidates.slopes[best[0]])
+    level = np.log10(candidates.levels) - np.log10(candidates.levels[best[1]])
+    return -(slope**2 + 0.5 * level**2).ravel()
+
+
+def test_silent_evidence_settles_the_strengths_and_loud_evidence_settles_nothing():
+    shared, own = grid(np.zeros(9), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
+    total = 200 * np.r_[_evidence(shared, (4, 2)), np.full(own.size, -5.0)]
+    clear = read_evidence(total, 0.0, shared, own)
+    assert np.unravel_index(clear[: shared.size].argmax(), shared.shape)[2:] == (4, 2)
+    assert np.partition(clear, -2)[-2] < -4
+    loud = read_evidence(total, 1e6, shared, own)
+    assert loud.min() > -0.1
+
+
+def test_noise_that_is_not_smooth_in_the_strengths_is_mostly_removed():
+    rng = np.random.default_rng(5)
+    shared, own = grid(np.zeros(9), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
+    noise = 100 * rng.normal(size=shared.size + own.size)
+    weights = read_evidence(noise, 100.0, shared, own)
+    assert weights[: shared.size].std() < 0.5 * (noise[: shared.size] / 35).std()
+
+
+def test_a_low_rank_and_a_sparse_moment_show_their_shapes():
+    rng = np.random.default_rng(6)
+    noise = Semicircle.of_gaussian(1.0, 12)
+    for basis in (rng.normal(size=(2, 12)), np.eye(12)[:2]):
+        rows = rng.normal(size=(300, 2)) @ basis
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        moment = rows.T @ rows
+        rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
+        shapes = read_shapes(moment, rank, Coordinates(1.0), 300)
+        assert shapes[0] is None
+        assert len(shapes) >= 4
+        covariance = shapes[3] @ shapes[3].T
+        inside = np.trace(np.linalg.pinv(basis) @ basis @ covariance) / np.trace(covariance)
+        assert inside > 0.95
+
+
+def test_an_even_moment_shows_no_shape():
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(300, 12))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    moment = rows.T @ rows
+    noise = Semicircle.of_gaussian(10.0, 12)
+    rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
+    assert read_shapes(moment, rank, Coordinates(10.0), 300) == (None,)
+
+
+def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():
+    assert _plan(0.05).moment
+    assert not _plan(0.2).moment
+    assert not _plan(0.05, covariance=False).moment
+    names = [name for name, _ in _plan(loss="logistic").shares]
+    assert "magnitude" not in names
+    assert "centre" in names
+    names = [name for name, _ in _plan(intercept=False).shares]
+    assert not {"magnitude", "centre"} & set(names)
+
+
+def test_where_no_vote_could_stand_out_nothing_is_asked():
+    assert _plan(0.2).shares
+    assert not _plan(3.0).shares
+    loud = {"n_features": 8, "loss": "squared", "intercept": True}
+    assert plan(Loudness(0.001, pure=True), **loud).shares
+    assert not plan(Loudness(0.1, pure=True), **loud).shares
+
+
+def test_votes_take_a_smaller_share_as_noise_falls():
+    shares = [dict(_plan(noise=noise).shares)["length"] for noise in (0.2, 0.1, 0.01)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == pytest.approx(0.15)
+
+
+def test_the_radius_of_evidence_grows_as_noise_falls():
+    assert evidence_radius(1.0) == 2.0
+    assert evidence_radius(0.05) == pytest.approx(10.0)
+    assert evidence_radius(0.0) == 40.0
