@@ -250,7 +250,7 @@ class MultiTaskEstimator(BaseEstimator):
         self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
 
     @property
-    def _shares(self) -> bool:
+    def _has_shared(self) -> bool:
         """Whether there is a shared model to answer for unknown tasks."""
         return self.shared_coef_ is not None
 
@@ -267,11 +267,11 @@ class MultiTaskEstimator(BaseEstimator):
         labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
         position = {name: index for index, name in enumerate(names)}
         index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
-        if (index < 0).any() and (self.unknown_task != "shared" or not self._shares):
+        if (index < 0).any() and (self.unknown_task != "shared" or not self._has_shared):
             unknown = labels[int(np.argmax(index < 0))]
             remedy = (
                 'pass unknown_task="shared" to answer with the shared model'
-                if self._shares
+                if self._has_shared
                 else "this method has no shared model; fit again with that task"
             )
             raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")

@@ -25,7 +25,7 @@ _ARRAYS = ("coef_", "intercept_", "shared_coef_", "shared_intercept_", "classes_
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     """Return the constructor parameters a JSON file can hold; handles such as a ledger stay out."""
-    kept = {}
+    kept: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
             json.dumps(value)

@@ -12,7 +12,7 @@ import optax
 from sklearn.utils.validation import check_is_fitted
 
 from tacit import _check
-from tacit._types import Array
+from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Found, MultiTaskClassifier, MultiTaskRegressor
@@ -61,6 +61,8 @@ class _Cohorts(PrivateEstimator):
     _public_arrays = ("shared_model_",)
     _given_again: ClassVar[tuple[str, ...]] = ("model",)
     _classifies: bool = True
+    models_: AnyArray
+    shared_model_: AnyArray
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class _Cohorts(PrivateEstimator):
         remedy = (
             '"everyone", the probability to join a round (a float below 1) or the number of members'
         )
-        if isinstance(given, str) or isinstance(given, bool):
+        if isinstance(given, str | bool):
             if given != "everyone":
                 raise InvalidInput(f"cohort={given!r}: must be {remedy}")
             return Everyone()
@@ -238,7 +240,7 @@ class _Cohorts(PrivateEstimator):
         return statements
 
     @property
-    def _shares(self) -> bool:
+    def _has_shared(self) -> bool:
         return True
 
     def _append(self, models: Array) -> None:

@@ -64,6 +64,9 @@ class Ending:
     learning_rate: float = 0.1
 
 
+_EVERYONE, _SETTLED = Everyone(), Ending()
+
+
 @dataclass(frozen=True)
 class CohortProtocol(Protocol[Centre, Stack]):
     """The conversation.
@@ -106,11 +109,11 @@ class CohortProtocol(Protocol[Centre, Stack]):
     n_turns: int
     clip: float
     server: optax.GradientTransformation
-    cohort: Cohort = Everyone()
+    cohort: Cohort = _EVERYONE
     strength: float = 0.1
     learning_rate: float = 0.1
     personal: bool = True
-    ending: Ending = Ending()
+    ending: Ending = _SETTLED
     classes: bool = True
     seed: int = 0
 
@@ -186,33 +189,40 @@ class CohortProtocol(Protocol[Centre, Stack]):
         """Return personal models (m, P); (m, 0) where everybody has the centre and no other."""
         ending, m = self.ending, len(home.keys)
         training = replace(self.training, epochs=ending.epochs, steps=None)
-        given = {"keys": home.keys, "turn": self.n_turns, "learning_rate": ending.learning_rate}
+        given: dict[str, Any] = {
+            "keys": home.keys,
+            "turn": self.n_turns,
+            "learning_rate": ending.learning_rate,
+        }
         centre = self.layout.tree(public.value)
         if ending.method == "auto":
             opening = self.layout.tree(self.opening().value)
             models = settled(training, home.rows, centre, opening, **given)
         elif ending.method is not None:
-            begun = None if home.models is None else self.layout.tree(self._models(home, public))
+            kept = self._models(home, public)
             models = fine_tune(
                 ending.method,
                 training,
                 home.rows,
                 centre=centre,
-                models=begun,
+                models=None if kept is None else self.layout.tree(kept),
                 strength=ending.strength,
                 **given,
             )
-        elif home.models is None:
-            return np.empty((m, 0), np.float32)
         else:
-            return self._models(home, public)
+            kept = self._models(home, public)
+            return np.empty((m, 0), np.float32) if kept is None else kept
         flat = np.empty((m, self.layout.size), np.float32)
         self.layout.write(flat, slice(None), models)
         return flat
 
-    def _models(self, home: Stack, public: Centre) -> Array:
-        """Return the kept models; the centre for tasks that were never asked."""
-        return np.where(home.begun[:, None], home.models, public.value)
+    def _models(self, home: Stack, public: Centre) -> AnyArray | None:
+        """Return the kept models, if any; the centre for tasks that were never asked."""
+        return (
+            None
+            if home.models is None
+            else np.where(home.begun[:, None], home.models, public.value)
+        )
 
     def memory(self, home: Stack) -> dict[str, Array]:
         """Return the kept models and who has one."""

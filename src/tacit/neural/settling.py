@@ -133,7 +133,7 @@ def _losses(training: LocalTraining, models: Any, rows: StackedRows) -> Array:
     own = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts) + first[index]
     outputs = outputs_of(training.model, models, np.asarray(rows.X)[own], index)
     losses = np.asarray(training.loss(jnp.asarray(outputs), rows.y[own]), dtype=np.float64)
-    return np.bincount(index, weights=losses, minlength=len(counts))
+    return np.bincount(index, losses, minlength=len(counts)).astype(np.float64)
 
 
 @partial(jax.jit, static_argnums=0)
