@@ -143,7 +143,8 @@ class _Cohorts(PrivateEstimator):
                 raise InvalidInput(f"cohort={given!r}: must be {remedy}")
             return Everyone()
         if isinstance(given, int | np.integer):
-            return FixedSize(int(given))
+            size = _check.positive_integer("cohort", given, remedy=f"give {remedy}")
+            return FixedSize(size)
         return Poisson(_check.fraction("cohort", given, remedy=f"give {remedy}"))
 
     def _server(self) -> optax.GradientTransformation:
