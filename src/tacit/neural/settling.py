@@ -2,8 +2,9 @@
 
 A task trains on either half of its rows and looks how well the other half is predicted: alone from
 the public opening, at the centre as it is, or trained from the centre under pulls of several
-strengths. It then trains on all its rows in the way that did best. Free under joint DP, as nothing
-but the task's own rows and the releases is read, and nothing leaves it.
+strengths, by small or by large steps. It then trains on all its rows in the way that did best.
+Free under joint DP, as nothing but the task's own rows and the releases is read, and nothing
+leaves it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ _BLOCK = 16  # rows of one task that are predicted together
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to end: where to begin, how strong the pull, and whether to train at all."""
+    """One way to end: where to begin, how strong the pull, and how long the steps (0: as it is)."""
 
     from_centre: bool
     strength: float
-    trained: bool = True
+    steps: float  # relative to the learning rate
 
 
-_ALONE = _Way(from_centre=False, strength=1e-3)
+# Nobody knows how features are scaled, so both small and large steps are tried.
 _WAYS = (
-    _ALONE,
-    *(_Way(from_centre=True, strength=strength) for strength in (0.01, 0.1, 1.0)),
-    _Way(from_centre=True, strength=0.0, trained=False),
+    _Way(from_centre=False, strength=1e-3, steps=1),
+    _Way(from_centre=False, strength=1e-3, steps=10),
+    _Way(from_centre=True, strength=0.01, steps=10),
+    _Way(from_centre=True, strength=0.1, steps=1),
+    _Way(from_centre=True, strength=1.0, steps=1),
+    _Way(from_centre=True, strength=0.0, steps=0),
 )
 
 
@@ -103,6 +107,8 @@ def _ended(
     positions: IntArray,
     centre: Any,
     opening: Any,
+    *,
+    learning_rate: float,
     **known: Any,
 ) -> Any:
     """Return the models (b, …) of the tasks at ``positions``, ended in one way."""
@@ -112,13 +118,20 @@ def _ended(
         return np.array(np.broadcast_to(np.asarray(leaf, np.float32), (count, *leaf.shape)))
 
     found = jax.tree.map(lambda leaf: repeated(leaf, len(positions)), first)
-    if not way.trained or not len(positions):
+    if not way.steps or not len(positions):
         return found
     m = len(known["keys"])
     starts = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (m, *leaf.shape)), first)
     done = 0
     for part in train_cohort(
-        training, rows, positions, centre=first, models=starts, strength=way.strength, **known
+        training,
+        rows,
+        positions,
+        centre=first,
+        models=starts,
+        strength=way.strength,
+        learning_rate=way.steps * learning_rate,
+        **known,
     ):
         own = np.arange(done, done + len(part.positions))
         jax.tree.map(partial(_put, own), found, part.models)
