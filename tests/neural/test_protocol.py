@@ -182,7 +182,7 @@ def test_others_keep_their_bits_when_releases_are_frozen(monkeypatch, personal, 
     others = np.arange(M) != 4
     assert np.array_equal(first.public.value, second.public.value)
     assert np.array_equal(before[others], after[others])
-    if personal and ending is None or ending == "ewc":
+    if (personal and ending is None) or ending == "ewc":
         assert not np.array_equal(before[4], after[4])
 
 
