@@ -161,7 +161,7 @@ def test_members_of_a_cohort_stand_nowhere_in_public():
         "scale",
     }
     for public in (*told, outcome.public):
-        assert {f.name for f in dataclasses.fields(public)} == {"value", "server"}
+        assert {f.name for f in dataclasses.fields(public)} == {"value", "server", "noise"}
         assert public.value.shape == (plain.layout.size,)
     assert {posting.value.shape for posting in board} == {(plain.layout.size,)}
 

@@ -31,10 +31,14 @@ __all__ = ["Centre", "CohortProtocol", "Ending", "Stack"]
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """The public centre (P,), float32, and the state of the server's optimiser."""
+    """The public centre (P,), float32, and the state of the server's optimiser.
+
+    ``noise`` is about the squared norm of the noise in ``value``, known from the noise's law.
+    """
 
     value: AnyArray
     server: Any
+    noise: float = 0.0
 
 
 @dataclass(eq=False)
@@ -64,6 +68,7 @@ class Ending:
     learning_rate: float = 0.1
 
 
+_TINY = 1e-30
 _EVERYONE, _SETTLED = Everyone(), Ending()
 
 
@@ -141,9 +146,25 @@ class CohortProtocol(Protocol[Centre, Stack]):
 
     def read(self, public: Centre, release: AnyArray, call: Call, noise: Mechanism) -> Centre:  # noqa: ARG002
         """Move the centre by the release over the expected number of members."""
-        mean = np.asarray(release) / self.cohort.expected(self.n_tasks)
-        step, server = self.server.update(np.float32(-mean), public.server, public.value)
-        return Centre(np.asarray(optax.apply_updates(public.value, step)), server)
+        members = self.cohort.expected(self.n_tasks)
+        mean = (np.asarray(release) / members).astype(np.float32)
+        step, server = self.server.update(-mean, public.server, public.value)
+        gain = np.linalg.norm(step) / max(float(np.linalg.norm(mean)), _TINY)
+        heard = float(gain) * noise.noise_norm(mean.shape) / members
+        value = np.asarray(optax.apply_updates(public.value, step))
+        return Centre(value, server, public.noise + heard**2)
+
+    def cleared(self, public: Centre) -> AnyArray:
+        """Return the centre drawn to the opening by as much as noise pushed it off.
+
+        James and Stein's factor, of releases and the noise's law alone: where there is nothing but
+        noise it is the opening, without noise the centre.
+        """
+        opening = self.opening().value
+        moved = public.value - opening
+        kept = max(0.0, 1.0 - public.noise / max(float(moved @ moved), _TINY))
+        cleared: AnyArray = opening + np.float32(kept) * moved
+        return cleared
 
     def start(self, rows: TaskSet, positions: IntArray) -> Stack:
         """Put the rows on the device; nobody has a model yet."""
@@ -192,12 +213,14 @@ class CohortProtocol(Protocol[Centre, Stack]):
         given: dict[str, Any] = {
             "keys": home.keys,
             "turn": self.n_turns,
+            "strength": ending.strength,
             "learning_rate": ending.learning_rate,
         }
         centre = self.layout.tree(public.value)
         if ending.method == "auto":
             opening = self.layout.tree(self.opening().value)
-            models = settled(training, home.rows, centre, opening, **given)
+            cleared = self.layout.tree(self.cleared(public))
+            models = settled(training, home.rows, cleared, opening, **given)
         elif ending.method is not None:
             kept = self._models(home, public)
             models = fine_tune(
@@ -206,7 +229,6 @@ class CohortProtocol(Protocol[Centre, Stack]):
                 home.rows,
                 centre=centre,
                 models=None if kept is None else self.layout.tree(kept),
-                strength=ending.strength,
                 **given,
             )
         else:

@@ -1,10 +1,9 @@
 """After the last release: every task settles by its own rows how far to follow the centre.
 
 A task trains on either half of its rows and looks how well the other half is predicted: alone from
-the public opening, at the centre as it is, or trained from the centre under pulls of several
-strengths, by small or by large steps. It then trains on all its rows in the way that did best.
-Free under joint DP, as nothing but the task's own rows and the releases is read, and nothing
-leaves it.
+the public opening, or from the centre under its pull, by small or by large steps. It then trains on
+all its rows in the way that did best. Free under joint DP, as nothing but the task's own rows and
+the releases is read, and nothing leaves it.
 """
 
 from __future__ import annotations
@@ -30,22 +29,15 @@ _BLOCK = 16  # rows of one task that are predicted together
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to end: where to begin, how strong the pull, and how long the steps (0: as it is)."""
+    """One way to end: where to begin, and how long the steps, relative to the learning rate."""
 
     from_centre: bool
-    strength: float
-    steps: float  # relative to the learning rate
+    steps: float
 
 
 # Nobody knows how features are scaled, so both small and large steps are tried.
-_WAYS = (
-    _Way(from_centre=False, strength=1e-3, steps=1),
-    _Way(from_centre=False, strength=1e-3, steps=10),
-    _Way(from_centre=True, strength=0.01, steps=10),
-    _Way(from_centre=True, strength=0.1, steps=1),
-    _Way(from_centre=True, strength=1.0, steps=1),
-    _Way(from_centre=True, strength=0.0, steps=0),
-)
+_WAYS = tuple(_Way(start, steps) for start in (True, False) for steps in (1, 10))
+_ALONE = 1e-3  # pull to the opening of a task that learns alone
 
 
 def settled(
@@ -56,6 +48,7 @@ def settled(
     *,
     keys: AnyArray,
     turn: int,
+    strength: float,
     learning_rate: float,
 ) -> Any:
     """Return personal models (m, …), each trained in the way that its own rows prefer.
@@ -63,14 +56,14 @@ def settled(
     Guarantee: joint DP at no cost; model i is a function of task i's rows and key and of releases.
     """
     training = replace(training, pull=Quadratic())
-    known = {"keys": keys, "turn": turn, "learning_rate": learning_rate}
+    known = {"keys": keys, "turn": turn, "strength": strength, "learning_rate": learning_rate}
     errors = np.zeros((len(_WAYS), len(keys)))
     halves = _halves(rows)
     for learn, held in (halves, halves[::-1]):
         for number, way in enumerate(_WAYS):
             models = _ended(way, training, learn, np.arange(len(keys)), centre, opening, **known)
-            errors[number] += _losses(training, models, held)
-    # A loss that is no number loses; ties go to the task's own model.
+            errors[number] += _errors(training, models, held)
+    # What is no number loses; ties go to the centre.
     best = np.argmin(np.where(np.isfinite(errors), errors, np.inf), axis=0)
     found = jax.tree.map(lambda leaf: np.empty((len(keys), *leaf.shape), np.float32), centre)
     for number, way in enumerate(_WAYS):
@@ -108,6 +101,7 @@ def _ended(
     centre: Any,
     opening: Any,
     *,
+    strength: float,
     learning_rate: float,
     **known: Any,
 ) -> Any:
@@ -118,7 +112,7 @@ def _ended(
         return np.array(np.broadcast_to(np.asarray(leaf, np.float32), (count, *leaf.shape)))
 
     found = jax.tree.map(lambda leaf: repeated(leaf, len(positions)), first)
-    if not way.steps or not len(positions):
+    if not len(positions):
         return found
     m = len(known["keys"])
     starts = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (m, *leaf.shape)), first)
@@ -129,7 +123,7 @@ def _ended(
         positions,
         centre=first,
         models=starts,
-        strength=way.strength,
+        strength=strength if way.from_centre else _ALONE,
         learning_rate=way.steps * learning_rate,
         **known,
     ):
@@ -139,13 +133,16 @@ def _ended(
     return found
 
 
-def _losses(training: LocalTraining, models: Any, rows: StackedRows) -> Array:
-    """Return every task's summed loss over its rows."""
+def _errors(training: LocalTraining, models: Any, rows: StackedRows) -> Array:
+    """Return every task's wrong classes, the loss settling ties, or its summed loss on numbers."""
     first, counts = np.asarray(rows.first), np.asarray(rows.counts)
     index = np.repeat(np.arange(len(counts)), counts)
     own = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts) + first[index]
     outputs = outputs_of(training.model, models, np.asarray(rows.X)[own], index)
-    losses = np.asarray(training.loss(jnp.asarray(outputs), rows.y[own]), dtype=np.float64)
+    y = np.asarray(rows.y)[own]
+    losses = np.asarray(training.loss(jnp.asarray(outputs), y), dtype=np.float64)
+    if np.issubdtype(y.dtype, np.integer):
+        losses = (outputs.argmax(axis=1) != y) + 1e-3 * np.tanh(losses / 10)
     return np.bincount(index, losses, minlength=len(counts)).astype(np.float64)
 
 
