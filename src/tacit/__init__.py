@@ -49,6 +49,16 @@ __all__ = [
     "plan",
 ]
 
+NEURAL = (
+    "NeuralMeanRegularizedClassifier",
+    "NeuralMeanRegularizedRegressor",
+    "PrivateFedAvgClassifier",
+    "PrivateFedAvgRegressor",
+    "PrivateFedProxClassifier",
+    "PrivateFedProxRegressor",
+)
+"""Estimators of `tacit.neural`, which needs the extra of that name."""
+
 _PACKAGES = (
     "audit",
     "datasets",
@@ -56,6 +66,7 @@ _PACKAGES = (
     "errors",
     "estimators",
     "losses",
+    "neural",
     "penalties",
     "privacy",
     "protocols",
@@ -71,6 +82,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("tacit.tasks").TaskSet
     if name == "plan":
         return importlib.import_module("tacit.methods").plan
+    if name in NEURAL:
+        return getattr(importlib.import_module("tacit.neural"), name)
     if name in __all__ or not name.startswith("_"):
         found = getattr(importlib.import_module("tacit.estimators"), name, None)
         if found is not None:
@@ -79,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_PACKAGES, "ESTIMATORS"})
+    return sorted({*__all__, *_PACKAGES, *NEURAL, "ESTIMATORS"})

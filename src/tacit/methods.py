@@ -2,13 +2,14 @@
 
 A method is any public estimator of many tasks whose fit needs nothing but rows, targets and tasks:
 ``shared-prior`` is `SharedPriorRegressor` or `SharedPriorClassifier`. The transfer estimators,
-which need a source, are not among them.
+which need a source, are not among them; those of `tacit.neural` are where its extra is.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InvalidInput
@@ -33,7 +34,8 @@ def methods() -> dict[str, dict[str, Any]]:
     from tacit.estimators._row_private import RowPrivateClassifier
 
     found: dict[str, dict[str, Any]] = {}
-    for name in tacit.ESTIMATORS:
+    neural = tacit.NEURAL if all(map(find_spec, ("jax", "optax"))) else ()
+    for name in (*tacit.ESTIMATORS, *neural):
         suffix = next((part for part in _SUFFIXES if name.endswith(part)), None)
         kind = getattr(tacit, name)
         if suffix is None or not issubclass(kind, MultiTaskEstimator):

@@ -57,9 +57,9 @@ def penalty(method, w, X, y, centre):
     p, q = np.exp(own), np.exp(shared)
     if method == "vanilla":
         return 0.0
-    if method == "mean-regularised":
+    if method == "mean-regularized":
         return 0.5 * np.sum((w - c) ** 2)
-    if method == "symmetrised-kl":
+    if method == "kl":
         return 0.5 * np.mean((p * (own - shared)).sum(1) + (q * (shared - own)).sum(1))
     errors = q - np.eye(CLASSES)[y]
     fisher = np.mean((X[:, :, None] * errors[:, None, :]) ** 2, axis=0)

@@ -57,11 +57,23 @@ def test_sums_of_parcels_add_up_exactly_in_any_order():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_message_that_is_not_finite_is_refused_by_number(bad):
+@pytest.mark.parametrize("radius", [1.0, np.inf])
+def test_a_message_that_is_not_finite_counts_as_zero(bad, radius):
     parts = messages(0, 1.0)
+    others = [np.delete(part, 3, axis=0) for part in parts]
     parts[1][3, 2] = bad
-    with pytest.raises(InvalidInput, match="in message 3"):
-        clipped_sum(VectorClip(1.0), parts)
+    bound = VectorClip(radius)
+    got, expected = clipped_sum(bound, parts), clipped_sum(bound, others)
+    for total, rest in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(total, rest)
+
+
+def test_a_bound_takes_float32_messages_this_way():
+    message = messages(2, 3.0)[0]
+    expected = clipped_sum(VectorClip(1.0), [message])[0]
+    np.testing.assert_array_equal(VectorClip(1.0).total(message), expected)
+    wide = VectorClip(1.0).total(message.astype(float))
+    np.testing.assert_allclose(wide, expected, rtol=0, atol=5 * 2.0**-29)
 
 
 def test_only_float32_parts_of_equal_length_are_taken():

@@ -104,7 +104,7 @@ def rows_of(
         if strange:
             remedy = (
                 "say --unknown-task shared to answer with the shared model"
-                if model.shared_coef_ is not None
+                if model._has_shared
                 else "the run has no shared model: fit with --unknown-task shared, or with the task"
             )
             raise UnknownTask(

@@ -6,11 +6,13 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacit._files import whole_file
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
 from tacit.numerics.stacks import finite_models
@@ -40,6 +42,8 @@ class Batches:
         Source of the noise that tasks add themselves.
     max_rows : int, optional
         Largest batch; by default a task set is one, and a file's hold about 64 MB of rows.
+    homes : path, optional
+        Folder of local checkpoints, for a run that may be taken up again.
 
     Guarantee: a task's message and model are the same bits in any batch; bounded messages are
     multiples of a public step, so that partial sums add up exactly in any order. One task's
@@ -54,10 +58,13 @@ class Batches:
         *,
         entropy: Entropy,
         max_rows: int | None = None,
+        homes: str | PathLike[str] | None = None,
     ) -> None:
         self._protocol, self._tasks, self._entropy = protocol, tasks, entropy
         self._max_rows = max_rows
-        self._shelf = _Shelf() if isinstance(tasks, ParquetTasks) else None
+        self._streamed = isinstance(tasks, ParquetTasks)
+        kept = homes is not None or self._streamed
+        self._shelf = _Shelf(None if homes is None else Path(homes)) if kept else None
         self._homes: dict[int, Any] = {}  # by first position
 
     @property
@@ -75,21 +82,21 @@ class Batches:
             yield first, part
             first += part.n_tasks
 
-    def _home(self, first: int, rows: TaskSet) -> Any:
+    def _home(self, first: int, rows: TaskSet, call: Call | None = None) -> Any:
+        """Return a batch's home as it was before ``call``; None: at the end."""
+        if first in self._homes:
+            return self._homes[first]
         positions = np.arange(first, first + rows.n_tasks)
-        if self._shelf is None:
-            kept = self._homes.get(first)
-            return self._protocol.start(rows, positions) if kept is None else kept
-        memory = self._shelf.get(first)
+        memory = None if self._shelf is None else self._shelf.get(first, call)
         if memory is None:
             return self._protocol.start(rows, positions)
         return self._protocol.resume(rows, positions, memory)
 
-    def _keep(self, first: int, home: Any) -> None:
-        if self._shelf is None:
+    def _keep(self, first: int, home: Any, call: Call) -> None:
+        if not self._streamed:
             self._homes[first] = home
-        else:
-            self._shelf.put(first, self._protocol.memory(home))
+        if self._shelf is not None:
+            self._shelf.put(first, call, self._protocol.memory(home))
 
     def ask(
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
@@ -100,7 +107,7 @@ class Batches:
             if asked is not None and not asked.any():
                 continue
             members = np.arange(rows.n_tasks) if asked is None else np.flatnonzero(asked)
-            home, said = self._protocol.speak(self._home(first, rows), public, call, asked)
+            home, said = self._protocol.speak(self._home(first, rows, call), public, call, asked)
             _check_said(said, len(members), round)
             if round.at_task:
                 bounded = _bounded(said, round)
@@ -109,7 +116,7 @@ class Batches:
                 yield noised
             else:
                 yield from _sums(said, round)
-            self._keep(first, home)
+            self._keep(first, home, call)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
         source = self._entropy.child("call", call.number)
@@ -134,21 +141,37 @@ class Batches:
 
 
 class _Shelf:
-    """What homes remember between calls, by batch, on the disk."""
+    """What homes remember after each call, by batch, on the disk.
 
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tacit-homes-"))
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._held: set[int] = set()
+    The memory before the last call stays, too: a run that is killed before it posted what homes
+    said asks the same call again, and must hear the same.
+    """
 
-    def put(self, first: int, memory: dict[str, Array]) -> None:
-        np.savez(self._folder / f"{first}.npz", **memory)  # type: ignore[arg-type]
-        self._held.add(first)
+    def __init__(self, folder: Path | None) -> None:
+        if folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="tacit-homes-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        else:
+            self._folder = folder
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def get(self, first: int) -> dict[str, Array] | None:
-        if first not in self._held:
+    def _numbers(self, first: int) -> list[int]:
+        return sorted(int(file.stem.split("-")[1]) for file in self._folder.glob(f"{first}-*.npz"))
+
+    def _file(self, first: int, number: int) -> Path:
+        return self._folder / f"{first}-{number}.npz"
+
+    def put(self, first: int, call: Call, memory: dict[str, Array]) -> None:
+        with whole_file(self._file(first, call.number)) as beside, beside.open("wb") as stream:
+            np.savez(stream, **memory)  # type: ignore[arg-type]
+        for number in [n for n in self._numbers(first) if n < call.number][:-1]:
+            self._file(first, number).unlink()
+
+    def get(self, first: int, call: Call | None) -> dict[str, Array] | None:
+        known = [n for n in self._numbers(first) if call is None or n < call.number]
+        if not known:
             return None
-        with np.load(self._folder / f"{first}.npz", allow_pickle=False) as archive:
+        with np.load(self._file(first, known[-1]), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
 
@@ -179,7 +202,7 @@ def _sums(messages: Array | RowMessages, round: Round) -> Iterator[Array]:
         return
     size = max(1, _MESSAGE_NUMBERS // max(1, int(np.prod(round.sent))))
     for start in range(0, len(messages), size):
-        yield round.bound.aggregate(round.bound(messages[start : start + size]))
+        yield round.bound.total(messages[start : start + size])
 
 
 def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyArray | None:

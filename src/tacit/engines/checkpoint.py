@@ -29,6 +29,8 @@ Reserve = Callable[[str | None], Reservation]
 class Unkept:
     """A run of one process: what a crash interrupts is lost, and stays counted in full."""
 
+    homes: Path | None = None
+
     def entropy(self, random_state: Any) -> Entropy:
         """Return the source of all noise of the run."""
         return entropy_from(random_state)
@@ -75,6 +77,11 @@ class Checkpoint:
             os.fsync(file.fileno())
         write_whole(place / cls._RUN, json.dumps({"run": secrets.token_hex(16)}))
         return cls(place)
+
+    @property
+    def homes(self) -> Path:
+        """Where homes on this machine keep what they must remember between calls."""
+        return self.folder / "homes"
 
     def entropy(self, random_state: Any) -> Entropy:
         """Return the source of all noise of the run: the key's, or a seed's."""

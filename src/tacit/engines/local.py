@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from tacit import _check
@@ -37,9 +39,13 @@ class Local:
     max_rows : int, optional
         Largest batch. By default a task set is one batch, and the batches of a file hold about
         64 MB of rows.
+    homes : path, optional
+        Folder of local checkpoints: what homes remember between calls, so that a run that is taken
+        up again goes on with it. It holds personal models; only this user may read it.
     """
 
     max_rows: int | None = None
+    homes: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if self.max_rows is not None:
@@ -49,14 +55,16 @@ class Local:
         self, protocol: Protocol[Any, Any], tasks: TaskSet | ParquetTasks, *, entropy: Entropy
     ) -> Batches:
         """Return the homes of ``tasks``, in this process."""
-        return Batches(protocol, tasks, entropy=entropy, max_rows=self.max_rows)
+        return Batches(protocol, tasks, entropy=entropy, max_rows=self.max_rows, homes=self.homes)
 
 
-def engine_from(engine: Any) -> Engine:
-    """Return the engine that a parameter ``engine`` names or is."""
+def engine_from(engine: Any, *, homes: Path | None = None) -> Engine:
+    """Return the engine that a parameter ``engine`` names or is, with the run's ``homes``."""
     if isinstance(engine, str):
         _check.one_of("engine", engine, ("local",))
-        return Local()
+        engine = Local()
+    if isinstance(engine, Local) and engine.homes is None and homes is not None:
+        return replace(engine, homes=homes)
     if isinstance(engine, Engine) and not isinstance(engine, type):
         return engine
     raise InvalidInput(

@@ -39,18 +39,24 @@ __all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskReg
 _PREDICTION_CHUNK = 1 << 22  # gathered coefficients held at once while predicting
 
 
-@dataclass(frozen=True)
-class Learned:
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a run leaves beside its models."""
+
+    statement: Statement
+    history: tuple[dict[str, Any], ...] = ()
+    billboard: Billboard | None = None
+    extra: dict[str, Any] = field(default_factory=dict)  # further fitted attributes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned(Found):
     """What ``_learn`` returns: k models a task, what they may be shared with, what they cost."""
 
     coef: Array  # (m, k, d)
     intercept: Array  # (m, k)
-    statement: Statement
     shared_coef: Array | None = None  # (k, d), from releases only
     shared_intercept: Array | None = None  # (k,)
-    history: tuple[dict[str, Any], ...] = ()
-    billboard: Billboard | None = None
-    extra: dict[str, Any] = field(default_factory=dict)  # further fitted attributes
 
 
 def outputs(tasks: TaskSet, targets: Array) -> Iterator[TaskSet]:
@@ -75,10 +81,11 @@ class MultiTaskEstimator(BaseEstimator):
     unknown_task: str = "error"
     _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
+    _given_again: ClassVar[tuple[str, ...]] = ()  # parameters that no file holds: None once loaded
     _models_released: ClassVar[bool] = False  # whether the models themselves are the release
 
     @abstractmethod
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+    def _learn(self, tasks: TaskSet, targets: Array) -> Found:
         """Learn from ``tasks`` and the (N, k) targets in the task set's row order.
 
         ``tasks.y`` is the one target column, or class codes 0 … k − 1 if there are several.
@@ -178,7 +185,7 @@ class MultiTaskEstimator(BaseEstimator):
         """Turn target values of a file into numbers."""
         return self._encode_target(values)[:, 0]
 
-    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:  # noqa: ARG002
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Found:  # noqa: ARG002
         """Learn from rows that are read in batches; personal models go to the file ``models``."""
         raise InvalidInput(
             f"{type(self).__name__}: learns from all rows at once; read the file into a frame and "
@@ -198,13 +205,14 @@ class MultiTaskEstimator(BaseEstimator):
         )
         self._take(self._learn(task_set, targets[task_set.order]), task_set.names)
 
-    def _take(self, learned: Learned, names: tuple[Hashable, ...]) -> None:
+    def _take(self, learned: Found, names: tuple[Hashable, ...]) -> None:
         """Keep what was learned as fitted attributes."""
-        single = learned.coef.shape[1] == 1
-        self.coef_ = learned.coef[:, 0] if single else learned.coef
-        self.intercept_ = learned.intercept[:, 0] if single else learned.intercept
-        self.shared_coef_ = learned.shared_coef
-        self.shared_intercept_ = learned.shared_intercept
+        if isinstance(learned, Learned):
+            single = learned.coef.shape[1] == 1
+            self.coef_ = learned.coef[:, 0] if single else learned.coef
+            self.intercept_ = learned.intercept[:, 0] if single else learned.intercept
+            self.shared_coef_ = learned.shared_coef
+            self.shared_intercept_ = learned.shared_intercept
         self.task_names_ = names
         self.privacy_ = self._stated(learned.statement)
         self.history_ = learned.history
@@ -231,12 +239,20 @@ class MultiTaskEstimator(BaseEstimator):
         targets = self._encode_known(self._target_values(y, len(rows)))
         single = targets.shape[1] == 1
         task_set = TaskSet.from_arrays(rows, targets[:, 0] if single else targets.argmax(axis=1))
-        models = self._later(task_set, targets[task_set.order])
-        added = models[:, 0] if single else models
-        self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
-        self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
+        self._append(self._later(task_set, targets[task_set.order]))
         self.task_names_ = (*self.task_names_, name)
         return self
+
+    def _append(self, models: Array) -> None:
+        """Put further personal models behind the others."""
+        added = models[:, 0] if models.shape[1] == 1 else models
+        self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
+        self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
+
+    @property
+    def _has_shared(self) -> bool:
+        """Whether there is a shared model to answer for unknown tasks."""
+        return self.shared_coef_ is not None
 
     def _index_of_tasks(self, tasks: Any, n_rows: int) -> IntArray:
         """Return the model index of every row; -1 stands for the shared model."""
@@ -251,11 +267,11 @@ class MultiTaskEstimator(BaseEstimator):
         labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
         position = {name: index for index, name in enumerate(names)}
         index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
-        if (index < 0).any() and (self.unknown_task != "shared" or self.shared_coef_ is None):
+        if (index < 0).any() and (self.unknown_task != "shared" or not self._has_shared):
             unknown = labels[int(np.argmax(index < 0))]
             remedy = (
                 'pass unknown_task="shared" to answer with the shared model'
-                if self.shared_coef_ is not None
+                if self._has_shared
                 else "this method has no shared model; fit again with that task"
             )
             raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")

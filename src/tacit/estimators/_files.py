@@ -25,11 +25,13 @@ _ARRAYS = ("coef_", "intercept_", "shared_coef_", "shared_intercept_", "classes_
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     """Return the constructor parameters a JSON file can hold; handles such as a ledger stay out."""
-    kept = {}
+    kept: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
             json.dumps(value)
         except TypeError:
+            if name in estimator._given_again:
+                kept[name] = None
             continue
         kept[name] = value
     return kept
@@ -51,7 +53,8 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
     if task is not None:
         own = [names.index(task)]
         for name in ("coef_", "intercept_", *estimator._task_arrays):
-            arrays[name] = arrays[name][own]
+            if name in arrays:
+                arrays[name] = arrays[name][own]
         names = (task,)
     billboard, sizes = estimator.billboard_, getattr(estimator, "_sizes", None)
     manifest = {
@@ -76,7 +79,7 @@ def load(directory: str | PathLike[str]) -> Any:
     import tacit
 
     kind, manifest, arrays = models.read(directory)
-    if kind not in tacit.ESTIMATORS:
+    if kind not in (*tacit.ESTIMATORS, *tacit.NEURAL):
         raise ModelFileError(
             f"{directory}: holds a {kind!r}, which this version of tacit does not know; "
             f"it was written by tacit {manifest.get('tacit')}"

@@ -17,7 +17,7 @@ from tacit.engines import Checkpoint, Unkept, conduct, engine_from, fold
 from tacit.engines.conduct import history_of, late_models, rehearse
 from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
-from tacit.estimators._base import Learned, MultiTaskEstimator
+from tacit.estimators._base import Found, Learned, MultiTaskEstimator
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -127,7 +127,7 @@ class PrivateEstimator(MultiTaskEstimator):
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         """Return the conversation, from public sizes only."""
 
-    def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
+    def _learn_open(self, tasks: TaskSet, targets: Array) -> Found:
         """Learn without privacy; by default the same conversation without noise."""
         return self._converse(tasks, targets.shape[1])
 
@@ -223,13 +223,13 @@ class PrivateEstimator(MultiTaskEstimator):
         """Return the δ of a run with these sizes."""
         return self._delta(self._n_units(sizes))
 
-    def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
+    def _learn(self, tasks: TaskSet, targets: Array) -> Found:
         self._sizes = None
         if not self._private:
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
-    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
+    def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Found:
         self._sizes = None
         if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
             raise InvalidInput(
@@ -242,13 +242,17 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _converse(
         self, tasks: TaskSet | ParquetTasks, n_outputs: int, file: Path | None = None
-    ) -> Learned:
-        """Hold the conversation, and read models and public facts off it."""
+    ) -> Found:
+        """Hold the conversation and read it off."""
         sizes = Sizes.of(tasks, n_outputs)
         if self._unit is Unit.ROW:
             sizes = sizes.with_counts(tasks)
         entropy = self._checkpoint.entropy(self.random_state)
         run = self._conversation(self._protocol(sizes), tasks, sizes, entropy, file=file)
+        return self._found(run, sizes)
+
+    def _found(self, run: Conversation, sizes: Sizes) -> Found:
+        """Read models and public facts off a conversation."""
         public = self._read_public(run.public, sizes)
         extra = {**public.pop("extra", {}), **run.statements}
         return Learned(
@@ -278,7 +282,8 @@ class PrivateEstimator(MultiTaskEstimator):
         ledger for it already, together with others.
         """
         schedule = self._schedule(protocol, sizes)
-        parties = engine_from(self.engine).parties(protocol, tasks, entropy=entropy.child("homes"))
+        engine = engine_from(self.engine, homes=self._checkpoint.homes)
+        parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
         with self._board(schedule, sizes, charged=charged) as billboard:
             outcome = conduct(
                 protocol,

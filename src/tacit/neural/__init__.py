@@ -1,4 +1,4 @@
-"""Neural personal models on JAX: models as pure functions, cohort training, fine-tuning.
+"""Neural personal models on JAX: estimators, cohort training, fine-tuning.
 
 Needs the extra ``neural`` (``pip install 'tacit[neural]'``). A model is a pair of pure functions,
 ``init(key)`` and ``apply(params, x)``, with any pytree of float32 arrays as parameters, so Flax,
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 try:
     import jax as _jax  # noqa: F401
+    import optax as _optax  # noqa: F401
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"tacit.neural needs {missing.name!r}; install it with: pip install 'tacit[neural]'",
@@ -16,17 +17,34 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from tacit.neural.cohort import LocalTraining, Turn, train_cohort
+from tacit.neural.estimators import (
+    NeuralMeanRegularizedClassifier,
+    NeuralMeanRegularizedRegressor,
+    PrivateFedAvgClassifier,
+    PrivateFedAvgRegressor,
+    PrivateFedProxClassifier,
+    PrivateFedProxRegressor,
+)
 from tacit.neural.finetune import fine_tune
 from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
+from tacit.neural.protocol import CohortProtocol, Ending
 from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
 from tacit.neural.rows import StackedRows
 
 __all__ = [
+    "CohortProtocol",
     "ElasticWeights",
+    "Ending",
     "LocalTraining",
     "Model",
+    "NeuralMeanRegularizedClassifier",
+    "NeuralMeanRegularizedRegressor",
     "NoPull",
+    "PrivateFedAvgClassifier",
+    "PrivateFedAvgRegressor",
+    "PrivateFedProxClassifier",
+    "PrivateFedProxRegressor",
     "Pull",
     "Quadratic",
     "StackedRows",

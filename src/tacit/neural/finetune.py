@@ -21,8 +21,8 @@ __all__ = ["FINE_TUNING", "fine_tune"]
 
 FINE_TUNING: dict[str, Pull] = {
     "vanilla": NoPull(),
-    "mean-regularised": Quadratic(),
-    "symmetrised-kl": SymmetrisedKL(),
+    "mean-regularized": Quadratic(),
+    "kl": SymmetrisedKL(),
     "ewc": ElasticWeights(),
 }
 
@@ -43,7 +43,7 @@ def fine_tune(
 
     Parameters
     ----------
-    method : {"vanilla", "mean-regularised", "symmetrised-kl", "ewc"}
+    method : {"vanilla", "mean-regularized", "kl", "ewc"}
         What holds the model near the public centre: nothing, ‖w − c‖², the divergence of the
         predicted classes, or ‖w − c‖² weighted by the Fisher information of the task's own rows.
     models : pytree or None

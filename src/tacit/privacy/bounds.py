@@ -162,6 +162,10 @@ class Bound:
         self.check_count(len(array))
         return np.sum(array, axis=0)
 
+    def total(self, messages: ArrayLike) -> Array:
+        """Bound messages and return their aggregate."""
+        return self.aggregate(self(messages))
+
     def by_task(self, rows: RowMessages) -> Array:
         """Bound every row and return each task's sum, (tasks, …).
 
@@ -212,6 +216,16 @@ class VectorClip(Bound):
 
     Guarantee: as `Bound`; ℓ2 sensitivity of the sum 2·radius (replace-one) or radius.
     """
+
+    def total(self, messages: ArrayLike) -> Array:
+        """Return the sum of clipped messages; of float32 ones in two passes, nothing copied."""
+        array = np.asarray(messages)
+        if array.dtype != np.float32:
+            return super().total(array)
+        from tacit.privacy.clipped_sums import clipped_sum
+
+        self.check_count(len(array))
+        return clipped_sum(self, [array])[0]
 
 
 @dataclass(frozen=True)

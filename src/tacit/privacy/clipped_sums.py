@@ -52,6 +52,8 @@ def _add_squares(messages: AnyArray, squares: AnyArray) -> None:
 def _add_steps(messages: AnyArray, factors: AnyArray, total: AnyArray) -> None:
     for i in range(messages.shape[0]):
         factor = factors[i]
+        if factor == 0.0:
+            continue
         for j in range(messages.shape[1]):
             total[j] += np.trunc(np.float64(messages[i, j]) * factor)
 
@@ -71,24 +73,23 @@ def clipped_sum(
     Guarantee: as `VectorClip` and its exact sum. Norms are taken in float64, where squares of
     float32 numbers neither overflow nor vanish; their relative error is at most (D + 8)·2⁻⁵³ in any
     order of summation, and clipping aims below the radius by more; entries are cut towards zero to
-    multiples of the radius's step, which add up exactly. A message that is not finite is refused
-    before anything is added.
+    multiples of the radius's step, which add up exactly. A message that is not finite
+    counts as zero, and changes nothing of what becomes of another.
     """
     parts = [part.reshape(len(part), -1) for part in messages]
     if not parts or any(part.dtype != np.float32 or len(part) != len(parts[0]) for part in parts):
         raise InvalidInput("messages: give at least one part, all float32 and of equal length")
     if math.isinf(bound.radius):
-        return [part.sum(axis=0, dtype=np.float64) for part in messages]
+        finite = np.all([np.isfinite(part).all(axis=1) for part in parts], axis=0)
+        return [part[finite].sum(axis=0, dtype=np.float64) for part in messages]
     squares = np.zeros(len(parts[0]))
     for part in parts:
         _add_squares(part, squares)
-    if not np.isfinite(squares).all():
-        unit = int(np.flatnonzero(~np.isfinite(squares))[0])
-        raise InvalidInput(f"messages: NaN or infinite in message {unit}; mend it where it is made")
     size = sum(part.shape[1] for part in parts)
     target = bound.radius * (1 - (size + 16) * 2.0**-52)
     norms = np.sqrt(squares)
     factors = np.divide(target, norms, out=np.ones_like(norms), where=norms > target)
+    factors[~np.isfinite(squares)] = 0.0
     step = math.ldexp(1.0, math.frexp(bound.radius)[1] - _STEP_BITS)
     sums = []
     for part, shaped in zip(parts, messages, strict=True):

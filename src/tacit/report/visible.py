@@ -100,7 +100,8 @@ def collect(
     posted = billboard if billboard is not None else model.billboard_
     # A party's own model folder names one task; the public number of tasks is in the statement.
     n_tasks = statement.n_units if statement.unit == "task" and statement.n_units else len(names)
-    coef = _stacked(model.coef_)
+    linear = hasattr(model, "coef_")  # of other models there are no weights of features to show
+    coef = _stacked(model.coef_) if linear else np.empty((len(names), 1, 0))
     outputs = ("",) if coef.shape[1] == 1 else tuple(str(c) for c in model.classes_)
     features = tuple(str(name) for name in getattr(model, "feature_names_in_", ()))
     d = int(model.n_features_in_)
@@ -118,10 +119,10 @@ def collect(
         steps=steps_of(posted, history, statement),
         releases_kept=kept,
         shared=read_shared(model, posted) if statement.private else Shared(),
-        shared_coef=_fitting(model.shared_coef_, d),
+        shared_coef=_fitting(getattr(model, "shared_coef_", None), d),
         released_coef=coef if kept and model._models_released and coef.shape[2] == d else None,
         own_coef=None if own is None or coef.shape[2] != d else coef[own],
-        own_intercept=None if own is None else np.atleast_1d(model.intercept_[own]),
+        own_intercept=None if own is None or not linear else np.atleast_1d(model.intercept_[own]),
         evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party),
         account=account_of(ledger),
         audit=_audit_points(audit),

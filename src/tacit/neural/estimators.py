@@ -1,0 +1,434 @@
+"""Private learning of neural models with the face of scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import optax
+from sklearn.utils.validation import check_is_fitted
+
+from tacit import _check
+from tacit._types import AnyArray, Array
+from tacit.errors import InvalidInput
+from tacit.estimators import _input
+from tacit.estimators._base import Found, MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._private import Conversation, PrivateEstimator, Sizes
+from tacit.neural.cohort import LocalTraining
+from tacit.neural.finetune import FINE_TUNING
+from tacit.neural.losses import cross_entropy, squared_error
+from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
+from tacit.neural.protocol import Centre, CohortProtocol, Ending
+from tacit.neural.pulls import NoPull, Pull, Quadratic
+from tacit.neural.settling import outputs_of
+from tacit.privacy.accounting.composition import compose
+from tacit.privacy.billboard import Billboard
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.schedule import Cohort, Everyone, FixedSize, Poisson, Schedule
+from tacit.tasks import TaskSet
+
+__all__ = [
+    "NeuralMeanRegularizedClassifier",
+    "NeuralMeanRegularizedRegressor",
+    "PrivateFedAvgClassifier",
+    "PrivateFedAvgRegressor",
+    "PrivateFedProxClassifier",
+    "PrivateFedProxRegressor",
+]
+
+_MODELS = ("logistic", "mlp", "cnn", "cnn1d")
+_SERVERS = ("plain", "momentum", "adam")
+_HIDDEN = (
+    "who took part in a round is known to the curator, and to each task about itself alone: no "
+    "size and no member of a cohort is released"
+)
+_FREE = (
+    "what tasks do after the last release reads their own rows and the releases only, and costs "
+    "nothing"
+)
+
+
+class _Cohorts(PrivateEstimator):
+    """Rounds in which a cohort trains a model and the curator releases the noisy mean update."""
+
+    mechanism = "auto"
+    _pull: Pull = NoPull()
+    _personal: bool = False
+    _task_arrays = ("models_",)
+    _public_arrays = ("shared_model_",)
+    _given_again: ClassVar[tuple[str, ...]] = ("model",)
+    _classifies: bool = True
+    models_: AnyArray
+    shared_model_: AnyArray
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | str = "auto",
+        model: str | Model = "logistic",
+        n_rounds: int = 20,
+        cohort: str | float = "everyone",
+        local_epochs: int = 1,
+        local_steps: int | None = None,
+        batch_size: int = 10,
+        learning_rate: float = 0.1,
+        clip: float = 1.0,
+        server: Any = "plain",
+        server_rate: float = 1.0,
+        fine_tune: str | None = "auto",
+        fine_tune_epochs: int = 20,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
+        random_state: Any = None,
+        engine: Any = "local",
+        progress: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.model = model
+        self.n_rounds = n_rounds
+        self.cohort = cohort
+        self.local_epochs = local_epochs
+        self.local_steps = local_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.server = server
+        self.server_rate = server_rate
+        self.fine_tune = fine_tune
+        self.fine_tune_epochs = fine_tune_epochs
+        self.ledger = ledger
+        self.data = data
+        self.random_state = random_state
+        self.engine = engine
+        self.progress = progress
+        self.unknown_task = unknown_task
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.model, Model):
+            _check.one_of("model", self.model, _MODELS)
+        for name in ("n_rounds", "local_epochs", "batch_size", "fine_tune_epochs"):
+            _check.positive_integer(name, getattr(self, name), remedy="give a whole number ≥ 1")
+        if self.local_steps is not None:
+            _check.positive_integer("local_steps", self.local_steps, remedy="None counts epochs")
+        for name in ("learning_rate", "server_rate"):
+            _check.positive(name, getattr(self, name), remedy="0.1 and 1.0 are usual")
+        _check.positive(
+            "clip", self.clip, allow_inf=not self._private, remedy="give a public radius"
+        )
+        if self.fine_tune is not None:
+            _check.one_of("fine_tune", self.fine_tune, ("auto", *FINE_TUNING))
+        if self.fine_tune == "kl" and not self._classifies:
+            raise InvalidInput("fine_tune='kl': compares predicted classes; a regressor has none")
+        self._cohort()
+        self._server()
+
+    def _strength(self) -> float:
+        """Return λ of the pull."""
+        return 0.0
+
+    def _cohort(self) -> Cohort:
+        given = self.cohort
+        remedy = (
+            '"everyone", the probability to join a round (a float below 1) or the number of members'
+        )
+        if isinstance(given, str | bool):
+            if given != "everyone":
+                raise InvalidInput(f"cohort={given!r}: must be {remedy}")
+            return Everyone()
+        if isinstance(given, int | np.integer):
+            size = _check.positive_integer("cohort", given, remedy=f"give {remedy}")
+            return FixedSize(size)
+        return Poisson(_check.fraction("cohort", given, remedy=f"give {remedy}"))
+
+    def _server(self) -> optax.GradientTransformation:
+        if isinstance(self.server, optax.GradientTransformation):
+            return self.server
+        _check.one_of("server", self.server, _SERVERS)
+        if self.server == "adam":
+            return optax.adam(self.server_rate)
+        return optax.sgd(self.server_rate, momentum=0.9 if self.server == "momentum" else None)
+
+    def _network(self, sizes: Sizes) -> Model:
+        """Return the model for public sizes; a classifier has one output a class."""
+        d, k = sizes.n_features, sizes.n_outputs
+        k = 2 if self._classifies and k == 1 else k
+        if isinstance(self.model, Model):
+            return self.model
+        if self.model is None:
+            raise InvalidInput(
+                "model=None: this model was saved with functions of your own, which no file holds; "
+                "give them again with set_params(model=…)"
+            )
+        if self.model == "cnn":
+            if math.isqrt(d) ** 2 != d:
+                raise InvalidInput(
+                    f"model='cnn': {d} features are no square image; use 'cnn1d', or give a Model "
+                    "such as tacit.neural.image_cnn(n_outputs, size, n_channels)"
+                )
+            return image_cnn(k, math.isqrt(d))
+        if self.model == "cnn1d":
+            return sensor_cnn(k, d)
+        return mlp(d, k) if self.model == "mlp" else multinomial_logistic(d, k)
+
+    def _protocol(self, sizes: Sizes) -> CohortProtocol:
+        training = LocalTraining(
+            self._network(sizes),
+            cross_entropy if self._classifies else squared_error,
+            self._pull,
+            batch_size=int(self.batch_size),
+            epochs=int(self.local_epochs),
+            steps=None if self.local_steps is None else int(self.local_steps),
+        )
+        rate, strength = float(self.learning_rate), self._strength()
+        cohort = self._cohort()
+        if isinstance(cohort, FixedSize) and cohort.size > sizes.n_tasks:
+            raise InvalidInput(f"cohort={cohort.size}: there are only {sizes.n_tasks} tasks")
+        return CohortProtocol(
+            training,
+            sizes.n_tasks,
+            int(self.n_rounds),
+            float(self.clip),
+            self._server(),
+            cohort=cohort,
+            strength=strength,
+            learning_rate=rate,
+            personal=self._personal,
+            ending=Ending(self.fine_tune, int(self.fine_tune_epochs), strength, rate),
+            classes=self._classifies,
+            seed=0 if self.random_state is None else int(self.random_state),
+        )
+
+    def _found(self, run: Conversation, sizes: Sizes) -> Found:
+        public: Centre = run.public
+        statements = dict(run.statements)
+        return Found(
+            statement=statements.pop("privacy_"),
+            history=self._priced(run, sizes),
+            billboard=run.billboard,
+            extra={"models_": run.models, "shared_model_": public.value, **statements},
+        )
+
+    def _priced(self, run: Conversation, sizes: Sizes) -> tuple[dict[str, Any], ...]:
+        """Add to every row of the history what the run had cost by then."""
+        if not self._private:
+            return run.history
+        events, stated = run.billboard.events, run.statements["privacy_"]
+        delta = self._run_delta(sizes)
+        return tuple(
+            {
+                **row,
+                "epsilon": compose(
+                    events[: number + 1], delta=delta, adjacency=stated.adjacency
+                ).epsilon,
+            }
+            for number, row in enumerate(run.history)
+        )
+
+    def _statements(self, schedule: Schedule, billboard: Billboard, sizes: Sizes) -> dict[str, Any]:
+        statements = super()._statements(schedule, billboard, sizes)
+        stated = statements["privacy_"]
+        said = [_HIDDEN] if isinstance(schedule.rounds[0].cohort, Poisson) else []
+        said += [_FREE] if self.fine_tune is not None else []
+        if stated.private:
+            statements["privacy_"] = replace(stated, assumptions=(*stated.assumptions, *said))
+        return statements
+
+    @property
+    def _has_shared(self) -> bool:
+        return True
+
+    def _append(self, models: Array) -> None:
+        self.models_ = np.concatenate([self.models_, models])
+
+    def _scores(self, X: Any, tasks: Any) -> Array:
+        """Return (n_rows, k) outputs; of two classes the difference, (n_rows, 1)."""
+        check_is_fitted(self)
+        X, tasks = _input.without_task_column(X, tasks)
+        rows = _input.features(self, X, reset=False)
+        TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
+        index = self._index_of_tasks(tasks, len(rows))
+        if self._sizes is None:
+            raise InvalidInput("this model's folder lacks its sizes; save it again")
+        if not self.models_.shape[1]:
+            index = np.full_like(index, -1)
+        used, place = np.unique(index, return_inverse=True)
+        models = np.empty((len(used), len(self.shared_model_)), np.float32)
+        models[used >= 0] = self.models_[used[used >= 0]] if (used >= 0).any() else 0
+        models[used < 0] = self.shared_model_
+        protocol = self._protocol(self._sizes)
+        network = protocol.training.model
+        outputs = outputs_of(network, protocol.layout.tree(models), rows, place)
+        return outputs[:, 1:] - outputs[:, :1] if self._two_classes else outputs
+
+    @property
+    def _two_classes(self) -> bool:
+        return self._classifies and len(getattr(self, "classes_", ())) == 2
+
+
+class _Pulled(_Cohorts):
+    """Local training under the pull (λ/2)‖w − w̃‖², in force at every step."""
+
+    _pull: Pull = Quadratic()
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | str = "auto",
+        model: str | Model = "logistic",
+        n_rounds: int = 20,
+        cohort: str | float = "everyone",
+        local_epochs: int = 1,
+        local_steps: int | None = None,
+        batch_size: int = 10,
+        learning_rate: float = 0.1,
+        strength: float = 0.1,
+        clip: float = 1.0,
+        server: Any = "plain",
+        server_rate: float = 1.0,
+        fine_tune: str | None = "auto",
+        fine_tune_epochs: int = 20,
+        ledger: Ledger | str | PathLike[str] | None = None,
+        data: str | None = None,
+        random_state: Any = None,
+        engine: Any = "local",
+        progress: Any = None,
+        unknown_task: str = "error",
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta=delta,
+            model=model,
+            n_rounds=n_rounds,
+            cohort=cohort,
+            local_epochs=local_epochs,
+            local_steps=local_steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            clip=clip,
+            server=server,
+            server_rate=server_rate,
+            fine_tune=fine_tune,
+            fine_tune_epochs=fine_tune_epochs,
+            ledger=ledger,
+            data=data,
+            random_state=random_state,
+            engine=engine,
+            progress=progress,
+            unknown_task=unknown_task,
+        )
+        self.strength = strength
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check.positive("strength", self.strength, remedy="0.01 to 1 is usual")
+
+    def _strength(self) -> float:
+        return float(self.strength)
+
+
+class _NeuralMeanRegularized(_Pulled):
+    _personal = True
+
+
+class _SoftmaxClassifier(MultiTaskClassifier):
+    def predict_proba(self, X: Any, *, tasks: Any = None) -> Array:
+        """Return the probability of every class."""
+        scores = self._scores(X, tasks)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities: Array = powers / powers.sum(axis=1, keepdims=True)
+        return probabilities
+
+
+class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized):
+    """Personal neural classifiers (softmax, any number of classes) drawn to a shared centre.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        Privacy budget for one whole task; ``float("inf")`` is the same conversation without noise.
+    delta : "auto" or float
+    model : "logistic", "mlp", "cnn", "cnn1d" or tacit.neural.Model
+        A ready model of the data's sizes, or pure functions of your own.
+    n_rounds : int, default 20
+        Releases; the budget is divided among them.
+    cohort : "everyone", float or int
+        Who takes part in a round: everybody; every task by its own secret coin of that probability
+        (Poisson, amplified, zero-out adjacency); so many tasks, drawn at random (not amplified).
+    local_epochs, local_steps, batch_size, learning_rate
+        Passes (or steps) of stochastic gradient descent of one task in one round.
+    strength : float, default 0.1
+        λ of the pull (λ/2)‖w − w̃‖², in force at every step.
+    clip : float, default 1.0
+        γ, the public radius of an update.
+    server : "plain", "momentum", "adam" or an optax optimiser
+        What moves the centre, by ``server_rate``; reads releases only.
+    fine_tune : "auto", None, "vanilla", "mean-regularized", "kl" or "ewc"
+        What a task does after the last release, for ``fine_tune_epochs``. "auto" lets every task
+        settle by its own rows whether to follow the centre and how closely, or to learn alone;
+        None keeps the models as the rounds left them, as printed in the paper.
+    ledger, data, random_state, engine, progress, unknown_task
+        See :class:`tacit.estimators.PrivateEstimator`. ``random_state`` is also the public seed of
+        the first parameters and of the order of minibatches (0 if it is None).
+
+    Fitted attributes: ``models_`` (n_tasks, n_parameters), personal, (n_tasks, 0) if everybody has
+    the shared model; ``shared_model_`` (n_parameters,), the centre, from releases only;
+    ``history_`` with ε so far in every row; ``task_names_``, ``privacy_``, ``billboard_``.
+
+    Guarantee: (ε, δ) joint differential privacy for every task, against all other tasks together;
+    replace-one, or zero-out with a Poisson cohort; the curator is trusted. Proof in
+    :class:`tacit.neural.CohortProtocol`.
+    """
+
+
+class NeuralMeanRegularizedRegressor(MultiTaskRegressor, _NeuralMeanRegularized):
+    """Personal neural regressors drawn to a shared centre; scale the target by a public constant.
+
+    Parameters and guarantee are those of :class:`NeuralMeanRegularizedClassifier`.
+    """
+
+    _classifies = False
+
+
+class PrivateFedAvgClassifier(_SoftmaxClassifier, _Cohorts):
+    """One global classifier by private federated averaging, then fine-tuned by every task.
+
+    With ``fine_tune=None`` everybody has the global model, which is the usual baseline.
+
+    Parameters and guarantee are those of :class:`NeuralMeanRegularizedClassifier`, without
+    ``strength``.
+    """
+
+
+class PrivateFedAvgRegressor(MultiTaskRegressor, _Cohorts):
+    """One global regressor by private federated averaging, then fine-tuned by every task.
+
+    Parameters and guarantee are those of :class:`PrivateFedAvgClassifier`.
+    """
+
+    _classifies = False
+
+
+class PrivateFedProxClassifier(_SoftmaxClassifier, _Pulled):
+    """`PrivateFedAvgClassifier` with FedProx's proximal term of ``strength`` in local training.
+
+    Parameters and guarantee are those of :class:`NeuralMeanRegularizedClassifier`.
+    """
+
+
+class PrivateFedProxRegressor(MultiTaskRegressor, _Pulled):
+    """`PrivateFedAvgRegressor` with FedProx's proximal term of ``strength`` in local training.
+
+    Parameters and guarantee are those of :class:`NeuralMeanRegularizedClassifier`.
+    """
+
+    _classifies = False
