@@ -175,7 +175,11 @@ class Bound:
         bounded, starts = self(rows.values), rows.offsets[:-1]
         rank = np.arange(len(bounded)) - np.repeat(starts, np.diff(rows.offsets))
         bounded[rank >= self.most_messages] = 0.0
-        return np.add.reduceat(bounded, starts, axis=0)
+        if type(self).aggregate is Bound.aggregate:
+            return np.add.reduceat(bounded, starts, axis=0)
+        most = self.most_messages
+        ends = np.minimum(rows.offsets[1:], starts + most)
+        return np.stack([self.aggregate(bounded[i:j]) for i, j in zip(starts, ends, strict=True)])
 
     def check_count(self, n_messages: int) -> None:
         """Refuse more messages than add up exactly."""
