@@ -28,6 +28,7 @@ from tacit import datasets
 METHODS = {
     "personal": ("NeuralMeanRegularizedClassifier", {}),
     "fedavg": ("PrivateFedAvgClassifier", {"fine_tune": None}),
+    "fedavg+auto": ("PrivateFedAvgClassifier", {"fine_tune": "auto"}),
     "fedavg+vanilla": ("PrivateFedAvgClassifier", {"fine_tune": "vanilla"}),
 }
 CHOICES = [*METHODS, "single-task", "alone"]
