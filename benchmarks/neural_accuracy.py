@@ -28,6 +28,7 @@ from tacit import datasets
 METHODS = {
     "personal": ("NeuralMeanRegularizedClassifier", {}),
     "fedavg": ("PrivateFedAvgClassifier", {"fine_tune": None}),
+    "fedavg+auto": ("PrivateFedAvgClassifier", {"fine_tune": "auto"}),
     "fedavg+vanilla": ("PrivateFedAvgClassifier", {"fine_tune": "vanilla"}),
 }
 CHOICES = [*METHODS, "single-task", "alone"]
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.2, 0.8, 4.0, math.inf])
     parser.add_argument("--methods", nargs="+", default=CHOICES, choices=CHOICES)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cohort", type=cohort, default="everyone")
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--learning-rate", type=float, default=0.1)

@@ -205,9 +205,9 @@ def _call(number=0):
     return Call(number, 0, turn=number)
 
 
-@pytest.mark.parametrize("max_rows", [1, 20])
-def test_batches_say_and_learn_the_same_bits_as_the_stack(max_rows):
-    protocol = protocol_of(ending="auto")
+@pytest.mark.parametrize(("max_rows", "ending"), [(1, None), (30, "auto")])
+def test_batches_say_and_learn_the_same_bits_as_the_stack(max_rows, ending):
+    protocol = protocol_of(ending=ending)
     models, board, _ = run(protocol, tasks_of())
     cut, other, _ = run(protocol, tasks_of(), max_rows=max_rows)
     assert other.head == board.head

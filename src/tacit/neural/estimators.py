@@ -70,7 +70,7 @@ class _Cohorts(PrivateEstimator):
         *,
         delta: float | str = "auto",
         model: str | Model = "logistic",
-        n_rounds: int = 20,
+        n_rounds: int = 3,
         cohort: str | float = "everyone",
         local_epochs: int = 1,
         local_steps: int | None = None,
@@ -283,13 +283,13 @@ class _Pulled(_Cohorts):
         *,
         delta: float | str = "auto",
         model: str | Model = "logistic",
-        n_rounds: int = 20,
+        n_rounds: int = 3,
         cohort: str | float = "everyone",
         local_epochs: int = 1,
         local_steps: int | None = None,
         batch_size: int = 10,
         learning_rate: float = 0.1,
-        strength: float = 0.1,
+        strength: float = 0.01,
         clip: float = 1.0,
         server: Any = "plain",
         server_rate: float = 1.0,
@@ -359,14 +359,14 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
     delta : "auto" or float
     model : "logistic", "mlp", "cnn", "cnn1d" or tacit.neural.Model
         A ready model of the data's sizes, or pure functions of your own.
-    n_rounds : int, default 20
-        Releases; the budget is divided among them.
+    n_rounds : int, default 3
+        Releases; the budget is divided among them. Linear models hardly need more, networks do.
     cohort : "everyone", float or int
         Who takes part in a round: everybody; every task by its own secret coin of that probability
         (Poisson, amplified, zero-out adjacency); so many tasks, drawn at random (not amplified).
     local_epochs, local_steps, batch_size, learning_rate
         Passes (or steps) of stochastic gradient descent of one task in one round.
-    strength : float, default 0.1
+    strength : float, default 0.01
         λ of the pull (λ/2)‖w − w̃‖², in force at every step.
     clip : float, default 1.0
         γ, the public radius of an update.

@@ -56,7 +56,12 @@ def settled(
     Guarantee: joint DP at no cost; model i is a function of task i's rows and key and of releases.
     """
     training = replace(training, pull=Quadratic())
-    known = {"keys": keys, "turn": turn, "strength": strength, "learning_rate": learning_rate}
+    known: dict[str, Any] = {
+        "keys": keys,
+        "turn": turn,
+        "strength": strength,
+        "learning_rate": learning_rate,
+    }
     errors = np.zeros((len(_WAYS), len(keys)))
     halves = _halves(rows)
     for learn, held in (halves, halves[::-1]):
