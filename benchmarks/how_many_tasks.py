@@ -5,8 +5,9 @@ and writes ``benchmarks/results/how_many_tasks.json``; ``--quick`` stops at 200 
 mean over ``--repeats`` draws of data and noise of (test error) / (test error of each task alone),
 on 10 features and 10 training rows a task: 1.00 means that the release was not told from noise and
 every task kept its own model. The last column is the oracle that knows the true prior (mean and
-covariance of the tasks' models, and the noise): what no method can better. ``--hospitals`` measures the tutorial's table instead: 1 − R² on the
-embedded hospitals, features scaled by public constants, mean over ``--repeats`` splits.
+covariance of the tasks' models, and the noise): what no method can better. ``--hospitals`` measures
+the tutorial's table instead: 1 − R² on the embedded hospitals, features scaled by public constants,
+mean over ``--repeats`` splits.
 """
 
 from __future__ import annotations
