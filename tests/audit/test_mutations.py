@@ -393,15 +393,17 @@ def test_the_structure_attack_catches_bits_that_give_the_data_away(kind, words):
 @pytest.mark.parametrize("kind", [RaisesForEverybody, StopsEarly])
 def test_the_abort_attack_catches_a_run_that_one_task_can_change(kind):
     kinds = ("constant", "empty", "wildly scaled")
-    assert attacks.abort_attack(kind(), kinds=kinds).violated
-    assert not attacks.abort_attack(tacit.MeanRegularizedRegressor(), kinds=kinds[:2]).violated
+    assert attacks.abort_attack(kind(n_rounds=1), kinds=kinds).violated
+    assert not attacks.abort_attack(
+        tacit.MeanRegularizedRegressor(n_rounds=1), kinds=kinds[:2]
+    ).violated
 
 
 @pytest.mark.parametrize("kind", [LastBit, CountsOthers])
 def test_the_bit_attack_catches_what_goes_past_the_billboard(kind):
     sizes = attacks.SIZES[:1]
-    assert attacks.bit_attack(kind(), sizes=sizes).violated
-    assert not attacks.bit_attack(tacit.MeanRegularizedRegressor(), sizes=sizes).violated
+    assert attacks.bit_attack(kind(n_rounds=1), sizes=sizes).violated
+    assert not attacks.bit_attack(tacit.MeanRegularizedRegressor(n_rounds=1), sizes=sizes).violated
 
 
 @pytest.mark.parametrize("kind", [ChargesOnce, ChargesHalf])
@@ -410,8 +412,8 @@ def test_the_ledger_attack_catches_what_is_not_charged(kind):
         findings = attacks.ledger_attack(estimator).findings
         return [finding for finding in findings if "cost a task" in finding]
 
-    assert owed_by_tasks(kind())
-    assert not owed_by_tasks(tacit.MeanRegularizedRegressor())
+    assert owed_by_tasks(kind(n_rounds=1))
+    assert not owed_by_tasks(tacit.MeanRegularizedRegressor(n_rounds=1))
 
 
 def test_the_noise_of_the_mutants_is_the_noise_of_the_originals(tasks):

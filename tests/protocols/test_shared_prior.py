@@ -27,11 +27,11 @@ def _protocol(tasks, *, loss=None, **options):
         loss=loss or SquaredLoss(),
         n_tasks=tasks.n_tasks,
         n_features=tasks.n_features,
-        **options,
+        **{"clip": 30.0, **options},
     )
 
 
-@given(arrays.arrays(np.float64, (5, 2, 4), elements=ROUGH), st.sampled_from([None, 0.5, 30.0]))
+@given(arrays.arrays(np.float64, (5, 2, 4), elements=ROUGH), st.sampled_from([0.5, 30.0]))
 def test_replacing_a_task_moves_the_moment_by_no_more_than_its_sensitivity(models, clip):
     tasks = TaskSet.from_arrays(np.ones((5, 4)), np.ones(5), np.arange(5))
     moment = _protocol(tasks, n_outputs=2, clip=clip).rounds()[0]
@@ -136,9 +136,9 @@ def test_the_mean_direction_and_the_subspace_come_back_from_the_noisy_moment(wis
     from tacit.privacy.noise.perturb import entropy_from
 
     noisy = mechanism.release(total, entropy_from(5)).value
-    prior = read_prior(noisy, mechanism, n_tasks=m, n_outputs=1, unit=True)
+    prior = read_prior(noisy, mechanism, n_tasks=m, n_outputs=1)
     assert prior.mean is not None
-    assert prior.mean[0, 0] > 0.98
+    assert prior.mean[0, 0] > 0.98 * np.linalg.norm(prior.mean)
     assert prior.shape.vectors is not None
     leading = prior.shape.vectors[:, prior.shape.excess > 0]
     assert leading.shape[1] == 2
@@ -147,14 +147,12 @@ def test_the_mean_direction_and_the_subspace_come_back_from_the_noisy_moment(wis
 
 def test_noise_alone_gives_no_candidates_so_that_each_task_keeps_its_own_fit():
     tasks = datasets.make_low_rank(40, 10, 5, random_state=1).train
-    mechanisms = (SymmetricGaussian(1.0, 1e6), Gaussian(1.0, 1e6))
     protocol = _protocol(tasks)
     rng = np.random.default_rng(4)
     square = rng.normal(size=(6, 6))
-    noise = (1e6 * (square + square.T) / 2, 1e6 * rng.normal(size=OCTAVES.size))
-    home, public = lead(protocol, tasks, mechanisms=mechanisms, noise=noise)
-    if public.length is None:
-        assert public.candidates(0) == []
+    noise = (1e6 * (square + square.T) / 2,)
+    home, public = lead(protocol, tasks, mechanisms=(SymmetricGaussian(1.0, 1e6),), noise=noise)
+    assert public.candidates(0) == []
     own = protocol.finish(started(protocol, tasks), protocol.opening())
     np.testing.assert_allclose(protocol.finish(home, public), own, rtol=1e-9)
 

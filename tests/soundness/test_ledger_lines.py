@@ -105,7 +105,9 @@ def test_every_private_estimator_was_found():
 def test_every_private_estimator_charges_the_data_it_names(rows, name):
     X, y, tasks = rows
     ledger = Ledger(":memory:", 5.0, 1e-3)
-    model = getattr(estimators, name)(0.5, ledger=ledger, data="clinic")
+    # Where a few tasks share nothing at so small a budget, a public clip makes them.
+    few = {"clip": 2.0} if name.startswith(("MeanRegularized", "SharedPrior")) else {}
+    model = getattr(estimators, name)(0.5, ledger=ledger, data="clinic", **few)
     model.fit(X, y, tasks=tasks)
     (line,) = ledger.lines()
     assert line.data == "clinic"

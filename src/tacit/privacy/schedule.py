@@ -206,7 +206,8 @@ def in_turn(rounds: Sequence[Round]) -> tuple[Call, ...]:
     """Return every turn of every round, one after the other, for everybody."""
     calls: list[Call] = []
     for index, round in enumerate(rounds):
-        calls += (Call(len(calls) + turn, index, turn=turn) for turn in range(round.turns))
+        first = len(calls)
+        calls += [Call(first + turn, index, turn=turn) for turn in range(round.turns)]
     return tuple(calls)
 
 

@@ -42,17 +42,14 @@ def moment_bound() -> SecondMoment:
 class Prior:
     """What the models have in common: their shape and their mean (k, d), both from the release.
 
-    The mean is None where it does not stand out; in units of the clip, or of length 1 over all
-    classes when directions were sent.
+    The mean, in units of the clip, is None where it does not stand out.
     """
 
     shape: Shape
     mean: Array | None
 
 
-def read_prior(
-    release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs: int, unit: bool
-) -> Prior:
+def read_prior(release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs: int) -> Prior:
     """Return the prior behind a noisy bordered moment (the sum over tasks).
 
     Each direction of the mean is shrunk by the noise-to-signal ratio the moment shows there; a
@@ -62,7 +59,7 @@ def read_prior(
     """
     d = len(release) - n_outputs
     moment = release[:d, :d]
-    trace = float(n_tasks) if unit else float(np.clip(np.trace(moment), 1e-9 * n_tasks, n_tasks))
+    trace = float(np.clip(np.trace(moment), 1e-9 * n_tasks, n_tasks))
     shape = shrink_spectrum(moment, mechanism.spectrum(d), trace=trace, n_tasks=n_tasks * n_outputs)
 
     divisor = n_tasks * BORDER / math.sqrt(n_outputs)
@@ -75,7 +72,4 @@ def read_prior(
     coordinates = mean if shape.vectors is None else mean @ shape.vectors
     coordinates = coordinates * (signal / (signal + variance))
     mean = coordinates if shape.vectors is None else coordinates @ shape.vectors.T
-    length = float(np.linalg.norm(mean))
-    if length <= 0:
-        return Prior(shape, None)
-    return Prior(shape, mean / length if unit else mean)
+    return Prior(shape, mean if mean.any() else None)

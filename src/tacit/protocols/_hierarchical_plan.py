@@ -33,8 +33,10 @@ _LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for i
 # A vote of m tasks peaks at about 0.6·m·μ deviations: this share puts it at six.
 _VOTE = 6.5
 _LEAST_VOTE, _MOST_VOTE = 0.15, 0.45
-# What of a vote's greatest possible peak tasks usually agree on, and what it takes to be seen.
-_AGREEMENT, _SEEN = 0.85, 5.0
+# Noise on one number beyond which nothing is asked: votes stand out by no more than five deviations
+# there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
+# add up linearly, so that each is about three times smaller.
+_LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
 _SLOPES = {
@@ -167,13 +169,12 @@ def plan(
         skipped.add("moment")
     kept = {name: share for name, share in shares.items() if name not in skipped}
     parts = loudness.parts(kept)
-    # A vote is non-negative: a replaced one moves the count by √2, not by 2.
-    peak = loudness.deviation(BINS) / math.sqrt(2) / parts["length"]
+    too_loud = loudness.deviation(BINS) > (_LOUDEST_PURE if loudness.pure else _LOUDEST)
     ratio = 10.0 if quiet else 2.0 if loud else 4.0
     shapes = MOST_SHAPES[loss] if "moment" in kept else 1
     size = size_of_grid(loss, shapes, intercept=intercept)
     return Plan(
-        shares=() if _SEEN * peak > _AGREEMENT else tuple(kept.items()),
+        shares=() if too_loud else tuple(kept.items()),
         n_scores=_PURE_SCORES if loudness.pure else 12 if loud else 20,
         clip=0.6 if quiet else 0.4,
         power=2.0 if quiet else 1.0,

@@ -1,12 +1,12 @@
 """The shared prior: tasks learn what their models have in common, once, and fit again under it.
 
-Every task fits its own rows, keeps only the *direction* of its model, and sends it. The curator
-releases the noisy second moment of the directions, bordered by their mean; everybody reads the
-same prior off it. A second, cheap release settles how long the mean model is, by a ballot. Each
-task then averages its own fit with fits under the candidate priors (`averaged_fit`).
+Every task fits its own rows and sends its model, clipped to a public radius. The curator releases
+the noisy second moment of the models, bordered by their mean; everybody reads the same prior off
+it. Each task then averages its own fit with fits under the candidate priors (`averaged_fit`). The
+prior that needs no radius is `tacit.protocols.hierarchical`.
 
-Up: k·(d + k) numbers a task for the moment, 33 for the ballot (66 a class for the optional ballot
-on the intercept). Down: (d + k)² and 33 numbers, the same for all tasks. The curator keeps one
+Up: k·(d + k) numbers a task for the moment, 66 a class for the optional ballot on the intercept.
+Down: (d + k)² numbers, and the ballot's, the same for all tasks. The curator keeps one
 (d + k) × (d + k) matrix, whatever the number of tasks.
 """
 
@@ -22,12 +22,12 @@ from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import LocalFit, local_fit
 from tacit.numerics.prior_average import CandidatePrior, averaged_fit
-from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
+from tacit.privacy.bounds import SecondMoment, VectorClip
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._ballots import OCTAVES, ballots, read_ballot, signed_ballots
+from tacit.protocols._ballots import OCTAVES, read_ballot, signed_ballots
 from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
-from tacit.protocols._home import Outputs, joining, shadow
+from tacit.protocols._home import Outputs, joining
 from tacit.protocols.protocol import Protocol
 from tacit.protocols.shown import Shared
 from tacit.tasks import TaskSet, one_vs_rest
@@ -52,18 +52,18 @@ def ballot_bound() -> SecondMoment:
 
 @dataclass(frozen=True)
 class SharedPriorPublic:
-    """What the billboard told: the prior, the length of its mean, the intercepts (k,)."""
+    """What the billboard told: the prior, in units of the radius ``clip``, the intercepts (k,)."""
 
+    clip: float
     prior: Prior | None = None
-    length: float | None = None
     intercepts: Array | None = None
 
     @property
     def mean(self) -> Array | None:
         """The mean model (k, d) in the targets' units, from releases only."""
-        if self.prior is None or self.prior.mean is None or self.length is None:
+        if self.prior is None or self.prior.mean is None:
             return None
-        return self.length * self.prior.mean
+        return self.clip * self.prior.mean
 
     def candidates(self, output: int) -> list[CandidatePrior]:
         """Return the priors a task weighs against its own fit; none if nothing stands out."""
@@ -94,9 +94,8 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
     ----------
     n_tasks, n_features, n_outputs : int
         Public sizes.
-    clip : float or None
-        Public radius of a model. None sends directions, which need no scale but do need the
-        ballot on the length.
+    clip : float
+        Public radius of a model.
     share_intercept : bool
         Add a ballot on the intercept, so that unknown tasks can be answered.
 
@@ -105,7 +104,7 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
     - moment: a task's k vectors v_c = (w_c, b e_c) have Σ‖w_c‖² ≤ 1 and k b² = B², so they make
       one PSD matrix of trace ≤ 1 + B². Replacing it moves the sum by at most √2 (1 + B²) in
       Frobenius and 2 (1 + B²) in trace norm, whatever the task computed.
-    - ballots: non-negative votes of sum ≤ 1, hence √2 in ℓ2 and 2 in ℓ1.
+    - ballot: non-negative votes of sum ≤ 1, hence √2 in ℓ2 and 2 in ℓ1.
 
     Each release costs its mechanism's event and they compose. Prior, candidates and personal
     models are functions of the releases and of the task's own rows (billboard lemma), so the
@@ -116,20 +115,18 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
     loss: Loss
     n_tasks: int
     n_features: int
+    clip: float
     n_outputs: int = 1
-    clip: float | None = None
     fit_intercept: bool = True
     share_intercept: bool = False
 
     def rounds(self) -> tuple[Round, ...]:
-        """Return the moment, and the ballots on the mean's length and on the intercept."""
+        """Return the moment, and the ballot on the intercept."""
         k, side = self.n_outputs, self.n_features + self.n_outputs
         found = [Round("moment", moment_bound(), (side, side), message=(k, side))]
-        ballot = Round("length", ballot_bound(), (OCTAVES.size,), share=_BALLOT_SHARE)
-        if self.clip is None:
-            found.append(ballot)
         if self.share_intercept:
-            found.append(replace(ballot, name="intercept", shape=(k * 2 * OCTAVES.size,)))
+            bins = (k * 2 * OCTAVES.size,)
+            found.append(Round("intercept", ballot_bound(), bins, share=_BALLOT_SHARE))
         return tuple(found)
 
     def _name(self, call: Call) -> str:
@@ -137,20 +134,15 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
 
     def opening(self) -> SharedPriorPublic:
         """Nothing is known."""
-        return SharedPriorPublic()
+        return SharedPriorPublic(self.clip)
 
     def read(
         self, public: SharedPriorPublic, release: AnyArray, call: Call, noise: Mechanism
     ) -> SharedPriorPublic:
-        """Read the prior, the length of the mean or the intercepts off the release."""
-        name = self._name(call)
-        if name == "moment":
-            prior = read_prior(
-                release, noise, n_tasks=self.n_tasks, n_outputs=self.n_outputs, unit=not self.clip
-            )
-            return replace(public, prior=prior, length=self.clip)
-        if name == "length":
-            return replace(public, length=read_ballot(release, noise))
+        """Read the prior or the intercepts off the release."""
+        if self._name(call) == "moment":
+            prior = read_prior(release, noise, n_tasks=self.n_tasks, n_outputs=self.n_outputs)
+            return replace(public, prior=prior)
         counts = release.reshape(self.n_outputs, 2, OCTAVES.size)
         levels = [
             _level(read_ballot(up, noise), read_ballot(down, noise), up, down)
@@ -159,11 +151,10 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
         return replace(public, intercepts=np.array(levels))
 
     def shown(self, public: SharedPriorPublic) -> Shared:
-        """Show the prior's spectrum and mean, in the targets' units if their length is known."""
+        """Show the prior's spectrum and mean."""
         if public.prior is None:
             return Shared()
-        mean = public.prior.mean if public.mean is None else public.mean
-        return replace(public.prior.shape.shown(), mean_model=mean)
+        return replace(public.prior.shape.shown(), mean_model=public.mean)
 
     def start(self, rows: TaskSet, positions: IntArray) -> SharedPriorHome:  # noqa: ARG002
         """Fit every task on its own."""
@@ -198,19 +189,11 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
         joined: AnyArray | None,
     ) -> tuple[SharedPriorHome, Array]:
         """Say the bordered model (m, k, d + k), or square roots of a ballot (m, bins)."""
-        name = self._name(call)
-        if name == "moment":
-            return home, joining(self._bordered(home), joined)
-        if name == "length":
-            return home, joining(np.sqrt(ballots(self._lengths(home, public))), joined)
+        if self._name(call) == "moment":
+            models = np.stack([fit.coef for fit in home.own], axis=1)
+            return home, joining(border(VectorClip(self.clip)(models) / self.clip), joined)
         votes = signed_ballots(self._intercepts(home, public)) / self.n_outputs
         return home, joining(np.sqrt(votes.reshape(len(votes), -1)), joined)
-
-    def _bordered(self, home: SharedPriorHome) -> Array:
-        models = np.stack([fit.coef for fit in home.own], axis=1)
-        if self.clip is None:
-            return border(VectorNormalise(1.0)(models))
-        return border(VectorClip(self.clip)(models) / self.clip)
 
     def finish(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""
@@ -221,20 +204,6 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
             )
             models.append(np.column_stack([fit.coef, fit.intercept]))
         return np.stack(models, axis=1)
-
-    def _lengths(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
-        """Return how far each task's rows would go along the mean direction, (m,)."""
-        direction = public.prior.mean if public.prior else None
-        lengths = np.zeros(home.outputs[0].n_tasks)
-        if direction is None:
-            return lengths
-        alpha = 0.0 if self.loss.name == "squared" else "auto"
-        weights = np.einsum("kd,kd->k", direction, direction)
-        for rows, along, weight in zip(home.outputs, direction, weights, strict=True):
-            line = shadow(rows, along)
-            fit = local_fit(line, self.loss, alpha=alpha, intercept=self.fit_intercept)
-            lengths += weight * fit.coef[:, 0]
-        return lengths / weights.sum()
 
     def _intercepts(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return every task's intercepts (m, k) on top of the shared mean model."""
