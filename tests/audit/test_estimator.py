@@ -36,13 +36,8 @@ class Leaking(tacit.MeanRegularizedRegressor):
 
 
 def test_a_sound_estimator_is_not_refuted_and_the_attack_bites(tasks):
-<<<<<<< HEAD
     estimator = tacit.MeanRegularizedRegressor(epsilon=10.0, clip=1.0)
     result = audit_estimator(estimator, tasks, n_trials=400, random_state=0)
-=======
-    estimator = tacit.MeanRegularizedRegressor(n_rounds=1, epsilon=10.0)
-    result = audit_estimator(estimator, tasks, n_trials=120, random_state=0)
->>>>>>> hier
     assert not result.violated
     assert result.epsilon_lower > 0.5
     assert result.claimed_epsilon == pytest.approx(10.0)
@@ -50,11 +45,7 @@ def test_a_sound_estimator_is_not_refuted_and_the_attack_bites(tasks):
 
 
 def test_an_estimator_that_adds_too_little_noise_is_caught(tasks):
-<<<<<<< HEAD
     result = audit_estimator(Leaking(epsilon=0.5, clip=1.0), tasks, n_trials=72, random_state=0)
-=======
-    result = audit_estimator(Leaking(n_rounds=1, epsilon=0.5), tasks, n_trials=72, random_state=0)
->>>>>>> hier
     assert result.violated
     assert result.claimed_epsilon == pytest.approx(0.5)
 
@@ -136,7 +127,6 @@ def wide_tasks(n_tasks=120, n_features=60):
 
 def test_one_run_catches_too_little_noise_and_no_more():
     tasks = wide_tasks()
-<<<<<<< HEAD
     leaking = audit_in_one_run(
         Leaking(epsilon=0.5, clip=1.0), tasks, confidence=0.99, random_state=0
     )
@@ -147,13 +137,6 @@ def test_one_run_catches_too_little_noise_and_no_more():
         tasks,
         confidence=0.99,
         random_state=0,
-=======
-    leaking = audit_in_one_run(Leaking(n_rounds=1, epsilon=0.5), tasks, confidence=0.99, random_state=0)
-    assert leaking.method == "one-run"
-    assert leaking.violated
-    sound = audit_in_one_run(
-        tacit.MeanRegularizedRegressor(n_rounds=1, epsilon=0.5), tasks, confidence=0.99, random_state=0
->>>>>>> hier
     )
     assert not sound.violated
 
@@ -174,21 +157,12 @@ def test_impossible_one_run_audits_are_refused(options, tasks):
 
 
 def test_an_attacker_who_knows_the_data_sees_more_and_does_not_refute_a_sound_estimator(tasks):
-<<<<<<< HEAD
     estimator = tacit.MeanRegularizedRegressor(epsilon=10.0, clip=1.0)
-=======
-    estimator = tacit.MeanRegularizedRegressor(n_rounds=1, epsilon=10.0)
->>>>>>> hier
     two = [tasks.take_tasks([0, 1])]
     result = audit_at_worst(estimator, two, n_trials=800)
     assert not result.violated
-<<<<<<< HEAD
     assert result.epsilon_lower > 2
     assert audit_at_worst(Leaking(epsilon=1.0, clip=1.0), two, n_trials=200).violated
-=======
-    assert result.epsilon_lower > 3
-    assert audit_at_worst(Leaking(n_rounds=1, epsilon=1.0), two, n_trials=200).violated
->>>>>>> hier
 
 
 def test_an_attack_at_worst_needs_a_claim(tasks):
