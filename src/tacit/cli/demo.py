@@ -129,7 +129,7 @@ def demo(
     for method, values in errors.items():
         cells = (f"{value:.3f}" for value in values)
         table.add_row(method, *cells, _protected(models[1][method].privacy_))
-    # Twenty parties may have said nothing at all: then nothing is there to be explained or attacked.
+    # Twenty parties may have said nothing: then there is nothing to be explained or attacked.
     statement = models[1]["private MTL"].privacy_
     audited = _audited(statement, epsilon)
     page = _report(settings[0], models[0], audited, _place(out))
