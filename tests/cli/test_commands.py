@@ -154,7 +154,7 @@ def test_quiet_is_quiet(run, arguments):
 
 
 def test_a_quiet_fit_still_warns_of_what_is_not_private(fit, table):
-    result = fit("--seed", "3", "--quiet")
+    result = fit("--seed", "3", "--quiet", "--clip", "2")
     assert result.stdout == ""
     assert "NOT private" in result.stderr
 
