@@ -87,19 +87,21 @@ class Batches:
             asked = _asked(call, first, rows.n_tasks, joined)
             if asked is not None and not asked.any():
                 continue
-            home = self._home(first, rows)
+            home, noised = self._home(first, rows), []
             for part in _chunks(asked, rows.n_tasks, round):
                 home, messages = self._protocol.speak(home, public, call, part)
-                bounded = _bounded(messages, round)
+                bounded = _of_members(_bounded(messages, round), part, rows.n_tasks)
                 if round.at_task:
                     members = np.arange(rows.n_tasks) if part is None else np.flatnonzero(part)
                     bounded = self._noised(bounded, mechanism, call, first + members)
-                    home = self._protocol.keep(home, bounded, call)
+                    noised.append(bounded)
                     yield bounded
                 elif round.unit is Unit.ROW:
                     yield bounded.sum(axis=0)  # sums of rows on one public step: exact again
                 else:
                     yield round.bound.aggregate(bounded)
+            if noised:
+                home = self._protocol.keep(home, np.concatenate(noised), call)
             self._keep(first, home)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
@@ -133,6 +135,20 @@ def _bounded(messages: Array | RowMessages, round: Round) -> Array:
             f"round {round.name!r}: rows must speak where, and only where, the unit is"
         )
     return round.bound(messages)
+
+
+def _of_members(messages: Array, part: AnyArray | None, count: int) -> Array:
+    """Return the messages of those asked; a protocol may have worked all of the batch out.
+
+    Guarantee: a task enters one part, so its message is counted once, and not at all if it is in
+    no cohort.
+    """
+    members = count if part is None else int(np.sum(part))
+    if len(messages) == members:
+        return messages
+    if part is None or len(messages) != count:
+        raise PrivacyLeak(f"{members} tasks were asked, and {len(messages)} answered")
+    return messages[part]
 
 
 def _asked(call: Call, first: int, count: int, joined: AnyArray | None) -> AnyArray | None:
