@@ -11,7 +11,7 @@ from tacit.losses import SquaredLoss
 from tacit.privacy import Billboard, Ledger, SeededEntropy
 from tacit.privacy.bounds import VectorClip
 from tacit.privacy.noise.entropy import KeyedEntropy
-from tacit.privacy.schedule import Poisson, Round, Schedule
+from tacit.privacy.schedule import Call, Poisson, Round, Schedule
 from tacit.privacy.unit import Unit
 
 from .conftest import N_TASKS, staged, tasks_of
@@ -139,3 +139,26 @@ def test_noise_added_at_home_is_repeated_by_its_key_and_by_nobody_else():
     assert np.array_equal(
         np.concatenate([stream.words(700), stream.words(900)]), KeyedEntropy(key).words(1600)
     )
+
+
+def test_messages_asked_for_in_parts_are_counted_once(conversation, monkeypatch):
+    protocol, schedule = staged(conversation, SquaredLoss())
+    tasks = tasks_of(SquaredLoss())
+    _, whole, _ = run(protocol, schedule, tasks)
+    monkeypatch.setattr("tacit.engines.batches._MESSAGE_NUMBERS", 12)
+    _, parts, _ = run(protocol, schedule, tasks)
+    assert parts.head == whole.head
+
+
+def test_only_members_of_a_cohort_are_heard(conversation):
+    protocol, schedule = staged(conversation, SquaredLoss())
+    tasks = tasks_of(SquaredLoss())
+    round, mechanism = schedule.rounds[0], schedule.mechanisms[0]
+    if round.at_task:
+        pytest.skip("noise at the task has no cohort")
+    sums = []
+    for members in ([1, 4], [1], [4]):
+        joined = np.isin(np.arange(N_TASKS), members)
+        parties = Batches(protocol, tasks, entropy=SeededEntropy(0))
+        sums.append(sum(parties.ask(Call(0, 0), protocol.opening(), round, mechanism, joined)))
+    assert np.array_equal(sums[0], sums[1] + sums[2])

@@ -21,6 +21,7 @@ __all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root
 # that evidence cannot run away.
 _SHARES = np.geomspace(0.01, 2.0, 16)
 _LIKELY_SHARE = 0.5
+_LIKELY_SIZE, _SIZE_VARIANCE = 0.8, 0.02  # of a row's mean squared norm, which frames aim at
 _DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
 _RIDGE = 0.02
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
@@ -134,12 +135,15 @@ def _spectrum(moments: Moments) -> tuple[Array, Array, Array]:
     """Return the pooled covariance's eigenvalues and eigenvectors, and how far it was shrunk.
 
     Linear shrinkage towards a multiple of I by E‖noise‖² = v q(q + 1) against what is seen; what is
-    left of the noise's own spectrum is the floor of an eigenvalue.
+    left of the noise's own spectrum is the floor of an eigenvalue. The trace lies in [0, 1] and is
+    expected near what frames aim at: an underestimate would make rows, and priors, far too wide.
     """
     q = moments.rows.shape[1]
     mean = moments.rows / moments.count[:, None, None]
     variance = moments.variance / moments.count**2
-    level = np.maximum(np.trace(mean, axis1=1, axis2=2) / q, 1e-3)
+    believed = _SIZE_VARIANCE / (_SIZE_VARIANCE + 2 * q * variance)
+    size = believed * np.trace(mean, axis1=1, axis2=2) + (1 - believed) * _LIKELY_SIZE
+    level = np.clip(size, 0.2, 1.0) / q
     centred = mean - level[:, None, None] * np.eye(q)
     seen = np.maximum(np.einsum("pij,pij->p", centred, centred), 1e-300)
     kept = np.maximum(0.0, 1 - variance * q * (q + 1) / seen)
