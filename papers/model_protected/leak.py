@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import PrivacyWarning
-from tacit.privacy.accounting import scale_gaussian
 from tacit.privacy.noise.perturb import SeededEntropy
 from tacit.privacy.published import WishartPublished
-from tacit.protocols.model_protected import Moment, moment_bound, moment_mechanism
+from tacit.privacy.schedule import Schedule
+from tacit.protocols.model_protected import Moment, moment_bound, moment_rounds
 from tacit.protocols.proximal_protected import SharedMap
 
 __all__ = ["leak_rows"]
@@ -39,11 +39,12 @@ def leak_rows(config: dict[str, Any]) -> dict[str, np.ndarray]:
         warnings.simplefilter("ignore", PrivacyWarning)
         printed = WishartPublished(config["epsilon"], clip)
     noisy = printed.release(moment, SeededEntropy(config["seed"])).value
-    multiplier = float(scale_gaussian([1.0], config["epsilon"], config["delta"])[0])
-    sound = moment_mechanism("gaussian", bound, multiplier)
-    release = Moment().plus(sound.release(moment, SeededEntropy(config["seed"])).value, sound.scale)
-    shape = release.shape(sound, n_tasks=len(W), trace=None)
-    own = W if shape.flat else SharedMap.of_shape(shape, 0.005)(W)
+    rounds = moment_rounds((1.0,), W.shape[1], 1, bound)
+    schedule = Schedule.calibrate(rounds, epsilon=config["epsilon"], delta=config["delta"])
+    (sound,) = schedule.mechanisms
+    release = sound.release(moment, SeededEntropy(config["seed"])).value
+    shape = Moment().plus(release, sound, n_tasks=len(W), trace=None).shape
+    own = W if shape is None or shape.flat else SharedMap.of_shape(shape, 0.005)(W)
     outputs = {
         "before sharing": W,
         "no noise (leaks)": SharedMap.soft_threshold(moment, threshold, 0.0)(W),

@@ -137,7 +137,7 @@ def full(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("place", ["tacit.models._put", "tacit.cli.run.fitting.write_page"])
+@pytest.mark.parametrize("place", ["tacit.models.write_whole", "tacit.cli.run.fitting.write_page"])
 def test_a_full_disk_leaves_the_ledger_and_what_it_takes_to_go_on(
     fit, run, table, monkeypatch, place
 ):

@@ -9,10 +9,7 @@ import pytest
 
 from tacit.errors import InvalidInput
 from tacit.losses import SquaredLoss
-from tacit.privacy import bounds
 from tacit.privacy.bounds import RowGradientClip, VectorClip, VectorNormalise
-from tacit.privacy.mechanisms import Exact
-from tacit.privacy.noise.perturb import SystemEntropy
 from tacit.protocols._row_protection import RowProtection
 from tacit.tasks import TaskSet
 
@@ -49,7 +46,7 @@ def test_a_tiny_message_changes_no_other(tiny):
 
 
 def test_more_messages_than_add_up_exactly_are_refused(monkeypatch):
-    monkeypatch.setattr(bounds, "_MOST_MESSAGES", 100)
+    monkeypatch.setattr(VectorClip, "most_messages", 100)
     VectorClip(1.0).aggregate(np.zeros((100, 2)))
     with pytest.raises(InvalidInput, match="101"):
         VectorClip(1.0).aggregate(np.zeros((101, 2)))
@@ -58,17 +55,17 @@ def test_more_messages_than_add_up_exactly_are_refused(monkeypatch):
 def test_the_largest_sum_allowed_is_exact():
     # 2²³ messages of norm 1 are 2⁵³ steps: an odd step more or less still shows.
     message = VectorClip(1.0)(np.array([[1.0]]))[0, 0]
-    total = bounds._MOST_MESSAGES * message
-    assert Fraction(total) == bounds._MOST_MESSAGES * Fraction(message)
+    total = VectorClip.most_messages * message
+    assert Fraction(total) == VectorClip.most_messages * Fraction(message)
     step = 2.0**-29
     assert Fraction(total - step) == Fraction(total) - Fraction(step)
 
 
 def _messages(X, y, target_bound=1.0):
     tasks = TaskSet.from_arrays(X, y)
-    return RowProtection(Exact(), SystemEntropy(), 1.0, target_bound).messages(
-        [tasks], SquaredLoss()
-    )[0, 0]
+    protection = RowProtection(1, 1.0, target_bound)
+    said = protection.gradients((tasks,), SquaredLoss())
+    return protection.round(X.shape[1]).bound.by_task(said)[0, 0]
 
 
 def test_a_replaced_row_moves_a_tasks_sum_by_its_own_gradients_however_many_rows_there_are():
@@ -88,7 +85,7 @@ def test_a_replaced_row_moves_a_tasks_sum_by_its_own_gradients_however_many_rows
 
 
 def test_a_task_of_too_many_rows_leaves_out_its_last_and_stops_nobody(monkeypatch):
-    monkeypatch.setattr(RowGradientClip, "most_rows", 40)
+    monkeypatch.setattr(RowGradientClip, "most_messages", 40)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     np.testing.assert_array_equal(_messages(X, y), _messages(X[:40], y[:40]))

@@ -206,10 +206,10 @@ def test_what_a_killed_run_staged_is_removed_by_the_next_one(tacit_command, writ
     bystanders = [tmp_path / ".run.notes", tmp_path / ".other.stage-abcd1234"]
     for folder in bystanders:
         folder.mkdir()
-    for _ in range(2):
-        tacit_command(*given, before=KILLED, code=-9)
+    for again in ((), ("--force",)):  # what was interrupted is begun anew only if asked
+        tacit_command(*given, *again, before=KILLED, code=-9)
         staged = [path for path in tmp_path.iterdir() if path.name.startswith(".run.")]
         assert len(staged) == 2  # the bystander and this run's own: the earlier one is gone
-    tacit_command(*given)
+    tacit_command(*given, "--force")
     hidden = sorted(path for path in tmp_path.iterdir() if path.name.startswith("."))
     assert hidden == sorted(bystanders)
