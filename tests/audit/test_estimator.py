@@ -123,11 +123,16 @@ def wide_tasks(n_tasks=120, n_features=60):
 
 def test_one_run_catches_too_little_noise_and_no_more():
     tasks = wide_tasks()
-    leaking = audit_in_one_run(Leaking(n_rounds=1, epsilon=0.5), tasks, confidence=0.99, random_state=0)
+    leaking = audit_in_one_run(
+        Leaking(n_rounds=1, epsilon=0.5), tasks, confidence=0.99, random_state=0
+    )
     assert leaking.method == "one-run"
     assert leaking.violated
     sound = audit_in_one_run(
-        tacit.MeanRegularizedRegressor(n_rounds=1, epsilon=0.5), tasks, confidence=0.99, random_state=0
+        tacit.MeanRegularizedRegressor(n_rounds=1, epsilon=0.5),
+        tasks,
+        confidence=0.99,
+        random_state=0,
     )
     assert not sound.violated
 

@@ -394,7 +394,9 @@ def test_the_structure_attack_catches_bits_that_give_the_data_away(kind, words):
 def test_the_abort_attack_catches_a_run_that_one_task_can_change(kind):
     kinds = ("constant", "empty", "wildly scaled")
     assert attacks.abort_attack(kind(n_rounds=1), kinds=kinds).violated
-    assert not attacks.abort_attack(tacit.MeanRegularizedRegressor(n_rounds=1), kinds=kinds[:2]).violated
+    assert not attacks.abort_attack(
+        tacit.MeanRegularizedRegressor(n_rounds=1), kinds=kinds[:2]
+    ).violated
 
 
 @pytest.mark.parametrize("kind", [LastBit, CountsOthers])

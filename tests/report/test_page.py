@@ -108,7 +108,9 @@ def test_the_budget_adds_up_release_by_release(read, fitted):
 def test_a_ledger_shows_what_is_left(read, hospitals):
     X, y, tasks = hospitals[0]
     with Ledger(":memory:", epsilon=3.0, delta=1e-4) as ledger:
-        model = tacit.MeanRegularizedRegressor(epsilon=1.0, clip=2.0, ledger=ledger).fit(X, y, tasks=tasks)
+        model = tacit.MeanRegularizedRegressor(epsilon=1.0, clip=2.0, ledger=ledger).fit(
+            X, y, tasks=tasks
+        )
         page = read(model, ledger=ledger)
         left = ledger.left().epsilon
     assert "What is left" in page.said
