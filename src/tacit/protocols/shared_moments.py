@@ -209,7 +209,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             self._apart,
             variance,
         )
-        found = SharedMomentsPublic(self._next(public), sites, self._moment_weights(release, variance))
+        found = SharedMomentsPublic(
+            self._next(public), sites, self._moment_weights(release, variance)
+        )
         return self._with_votes(found) if self.by_site else found
 
     def _next(self, public: SharedMomentsPublic) -> Frame:
