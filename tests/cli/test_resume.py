@@ -90,7 +90,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, instant):
         assert ledger.recover() == 0
 
 
-@pytest.mark.parametrize("method", ["shared-prior", "task-relationship"])
+@pytest.mark.parametrize("method", ["low-rank", "task-relationship"])
 def test_secret_noise_is_repeated_after_a_charge_whose_release_was_lost(fit, run, table, method):
     _killed(table.parent, (*WRITE, 1, True), "--method", method, rounds=())
     with Ledger("run/ledger.db") as ledger:

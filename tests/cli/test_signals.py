@@ -10,15 +10,15 @@ import pytest
 
 from tacit.privacy import Ledger
 
-FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "mean-regularized")
+FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "averaged")
 # The process gets its signal between a release, already charged, and what is made of it.
 STRUCK = """
 import os, signal
-from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+from tacit.protocols.averaged import AveragedProtocol
 def struck(*_):
     os.kill(os.getpid(), signal.{name})
     signal.pause()
-MeanRegularizedProtocol.read = struck
+AveragedProtocol.read = struck
 from tacit.cli import main
 main()
 """

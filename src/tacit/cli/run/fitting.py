@@ -264,6 +264,6 @@ def _rehearsed(estimator: Any, train: Prepared) -> tuple[Plan, Statement]:
     with current().warnings_as_lines():
         search = hasattr(estimator, "parameters")
         plan: Plan = (estimator.estimator if search else estimator).plan(
-            **dataclasses.asdict(sizes)
+            sizes.n_tasks, sizes.n_features, n_outputs=sizes.n_outputs, n_rows=sizes.n_rows
         )
         return plan, estimator._rehearse(sizes)
