@@ -38,7 +38,7 @@ def run(tmp_path, monkeypatch):
 def fit(run):
     """Fit data.csv with a fast method that releases something however few; options are added."""
 
-    def call(*options, data="data.csv", method="averaged"):
+    def call(*options, data="data.csv", method="low-rank"):
         given = ("--task", "hospital", "--target", "stay", "--method", method)
         chosen = [*given, *options]
         if "--method" in options:

@@ -162,24 +162,24 @@ def test_a_disk_that_is_full_before_anything_is_spent_leaves_nothing(fit, table,
 
 
 def test_an_interrupted_fit_ends_with_130_and_keeps_what_was_charged(fit, table, monkeypatch):
-    from tacit.protocols.mean_regularized import MeanRegularizedProtocol
+    from tacit.protocols.model_protected import ModelProtectedProtocol
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MeanRegularizedProtocol, "read", interrupted)
+    monkeypatch.setattr(ModelProtectedProtocol, "read", interrupted)
     refused(fit(), 130, "interrupted")
     assert listing("run") == ["ledger.db", "unfinished"]
     assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
 
 
 def test_a_fit_that_fails_before_any_release_leaves_no_ledger(fit, table, monkeypatch):
-    from tacit.estimators import MeanRegularizedRegressor
+    from tacit.estimators import LowRankRegressor
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MeanRegularizedRegressor, "_learn", interrupted)
+    monkeypatch.setattr(LowRankRegressor, "_learn", interrupted)
     refused(fit(), 130, "interrupted")
     assert listing(table.parent) == ["data.csv"]
 
@@ -252,7 +252,8 @@ def test_an_edited_ledger_is_found(fit, run, table):
 
 
 def test_an_unknown_task_is_refused_or_answered_by_the_shared_model(fit, run, table, tmp_path):
-    assert fit("--clip", "5", "--unknown-task", "shared").exit_code == 0
+    given = ("--method", "mean-regularized", "--clip", "5", "--unknown-task", "shared")
+    assert fit(*given).exit_code == 0
     (tmp_path / "new.csv").write_text("hospital,age,severity\nNew,50,1\nH1,50,1\n", "utf-8")
     refused(run("predict", "run", "new.csv", "--out", "a.csv"), 2, "'New' was not there")
     assert not Path("a.csv").exists()

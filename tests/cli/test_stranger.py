@@ -46,9 +46,22 @@ def walked(tmp_path_factory):
     ranges = [part for entry in RANGES for part in ("--range", entry)]
     data = ("fit", folder / "hospitals.csv", "--task", "task", "--target", "target", *ranges)
     run = folder / "run"
-    results["dry"] = call(*data, "--epsilon", "2", "--out", run, "--dry-run")
+    results["dry"] = call(
+        *data, "--method", "low-rank", "--epsilon", "2", "--out", run, "--dry-run"
+    )
     results["dry left"] = list(folder.iterdir())
-    results["fit"] = call(*data, "--epsilon", "2", "--test-size", "0.3", "--out", run, "--json")
+    results["fit"] = call(
+        *data,
+        "--method",
+        "low-rank",
+        "--epsilon",
+        "2",
+        "--test-size",
+        "0.3",
+        "--out",
+        run,
+        "--json",
+    )
     new = read(folder / "hospitals.csv")[:40]
     for row in new:
         del row["target"]
@@ -132,10 +145,10 @@ def test_held_out_scores_are_right(walked):
     assert len(scores) == 20
     weights = np.array([int(row["n_test"]) for row in scores])
     single = np.array([float(row["single-task"]) for row in scores])
-    together = np.array([float(row["shared-prior"]) for row in scores])
+    together = np.array([float(row["low-rank"]) for row in scores])
     ratio = np.average(together, weights=weights) / np.average(single, weights=weights)
-    assert printed["shared-prior"] / printed["single-task"] == pytest.approx(ratio)
-    assert 0.2 < printed["shared-prior"] < 1.0
+    assert printed["low-rank"] / printed["single-task"] == pytest.approx(ratio)
+    assert 0.2 < printed["low-rank"] < 1.0
 
 
 def test_predictions_are_those_of_the_model_in_the_file_s_order(walked):

@@ -28,6 +28,7 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 # Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
 # classifier's first model is good enough to be worth a second Newton step.
 _LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.5, 10.0
+_MOST_SITES = 10**5
 _MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
@@ -99,6 +100,11 @@ class _SharedMoments(PrivateEstimator):
         squared = self._loss.name == "squared"
         counts = sizes.counts
         if counts is None:  # a plan: sites are taken to be alike
+            if sizes.n_tasks > _MOST_SITES:
+                raise InvalidInput(
+                    f"n_tasks={sizes.n_tasks}: at most {_MOST_SITES} sites release moments of "
+                    "their rows; protect whole tasks with another method"
+                )
             counts = (max(1, self._n_units(sizes) // sizes.n_tasks),) * sizes.n_tasks
         automatic = self.row_norm == "auto"
         once = SharedMomentsProtocol(
