@@ -110,7 +110,8 @@ def _as(path: Path, suffix: str) -> Path:
     return other
 
 
-PRIVATE = sorted(set(methods()) - {"pooled"})
+# Shared moments declares everybody's number of rows public, and they change here.
+PRIVATE = sorted(set(methods()) - {"pooled", "shared-moments"})
 
 
 @pytest.mark.parametrize("method", PRIVATE)

@@ -17,8 +17,8 @@ def footer(path):
     "options",
     [
         ("--method", "pooled"),
-        ("--method", "mean-regularized", "--epsilon", "inf"),
-        ("--method", "mean-regularized", "--seed", "1"),
+        ("--method", "low-rank", "--epsilon", "inf"),
+        ("--method", "low-rank", "--seed", "1"),
     ],
 )
 def test_an_unprotected_page_does_not_say_that_its_numbers_were_released(
@@ -40,5 +40,5 @@ def test_a_page_of_a_run_that_shared_nothing_does_not_speak_of_releases(
 
 
 def test_a_protected_page_says_that_its_numbers_were_released(tacit_command, write_rows, tmp_path):
-    tacit_command("fit", write_rows(), *FIT, "--method", "mean-regularized", "--out", "run")
+    tacit_command("fit", write_rows(), *FIT, "--method", "low-rank", "--out", "run")
     assert "was released, or follows from" in footer(tmp_path / "run" / "report.html")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.privacy import SystemEntropy, mechanism, samplers
+from tacit.privacy import SystemEntropy, mechanism
+from tacit.privacy.noise import perturb as samplers
 from tacit.privacy.noise.entropy import bernoulli, sample_without_replacement
 from tacit.privacy.noise.rounding import grid_of
 

@@ -92,7 +92,18 @@ def _copies(estimators: Sequence[Any]) -> list[Any]:
 
 
 def _accepted(calls: Sequence[tuple[Any, str]], epsilon: float) -> list[str]:
-    """Return the calls that a ledger accepts although an earlier one took all there is."""
+    """Return the calls that a ledger accepts although an earlier one took all there is.
+
+    A call that releases nothing, because nothing could be told from its noise, costs nothing.
+    """
+    boundless = Ledger(":memory:", epsilon=math.inf, delta=0.0)
+    calls = [
+        (one, call)
+        for one, call in calls
+        if _owed(_spend(one, call, example_tasks(one), boundless), Unit.ROW) > 0
+    ]
+    if not calls:
+        return []
     first, first_call = calls[0]
     probe = Ledger(":memory:", epsilon=math.inf, delta=0.0)
     _spend(first, first_call, example_tasks(first), probe)
