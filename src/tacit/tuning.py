@@ -43,6 +43,7 @@ from tacit.tasks import TaskSet
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
 
 _ROWS = "epsilon_rows"
+_STEPS = 2.0**30
 _PAYS = "score: repeat-and-select"
 
 
@@ -195,6 +196,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 "scores it on unprotected rows, so rows would not be protected; fit without a "
                 "search, or leave out epsilon_rows"
             )
+        if self.estimator._unit is not Unit.TASK:
+            raise InvalidInput(
+                f"estimator={type(self.estimator).__name__}: protects rows, and a search scores "
+                "whole tasks on unprotected rows; choose its settings from public numbers or on "
+                "other data"
+            )
         check_data(self.data)
         return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*values)]
 
@@ -205,9 +212,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         values = self.estimator._target_values(y, len(X))
         labels = _input.labels_of_rows(tasks, len(X))
         task_set = TaskSet.from_arrays(X, tasks=labels)
-        event, delta, reservation = self._reserved(task_set.n_tasks)
         entropy = entropy_from(self.random_state)
         train, test = task_set.split(self.test_size, random_state=entropy.integer(1) % 2**32)
+        event, delta, reservation = self._reserved(task_set.n_tasks)
         names = np.empty(task_set.n_tasks, dtype=object)
         names[:] = list(task_set.names)
         parts = [
@@ -296,7 +303,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             model, _input.take_rows(X, test), values[test], test_tasks, test_index
         )
         mechanism = Gaussian(sensitivity=1.0, noise_multiplier=1 / mu_score)
-        released = mechanism.release(np.array([scores.sum()]), entropy)
+        # On a public step scores add up exactly, and one task moves the sum by 1 and no more.
+        total = np.trunc(scores * _STEPS).sum() / _STEPS
+        released = mechanism.release(np.array([total]), entropy)
         return model, float(released.value[0]) / max(1, len(model.task_names_))
 
     def _publish(

@@ -57,6 +57,11 @@ def _request(source: Any, source_task: Any, tasks: Any) -> SourceRequest:
         if tasks is None:
             raise InvalidInput(f"source_task={source_task!r}: needs tasks= with one label per row")
         labels = source_task if isinstance(source_task, list) else [source_task]
+        if len(set(labels)) < len(labels):
+            raise InvalidInput(
+                f"source_task={source_task!r}: names a task more than once; each would be another "
+                "release of the same rows: name every source once"
+            )
         return SourceRequest(tasks=tuple(labels))
     packages = (source,) if isinstance(source, SourcePackage) else tuple(source)
     if not packages or not all(isinstance(package, SourcePackage) for package in packages):

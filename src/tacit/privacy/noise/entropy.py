@@ -160,6 +160,11 @@ def entropy_from(random_state: Any = None) -> Entropy:
     """
     if random_state is None:
         return SystemEntropy()
+    if isinstance(random_state, KeyedEntropy):
+        raise InvalidInput(
+            "random_state: a key repeats its noise in every fit, and two releases with the same "
+            "noise show their difference; leave random_state=None (a run folder keeps its own key)"
+        )
     if isinstance(random_state, Entropy):
         return random_state
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):

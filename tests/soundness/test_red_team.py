@@ -1,0 +1,57 @@
+"""What a second attack on the merged code found: each was a way past a stated guarantee."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.errors import InvalidInput
+from tacit.privacy import Ledger
+from tacit.privacy.noise.entropy import KeyedEntropy
+from tacit.privacy.unit import Unit
+from tacit.tuning import PrivateSearch
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 3)), np.repeat(np.arange(8), 10)
+    return X, X[:, 0] + 0.1 * rng.normal(size=80), task
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in tacit.ESTIMATORS if getattr(getattr(tacit, n), "_unit", None) is Unit.ROW],
+)
+def test_a_search_over_what_protects_rows_does_not_state_that_tasks_are_protected(name):
+    X, y, task = rows()
+    search = PrivateSearch(getattr(tacit, name)(), {"row_norm": [1.0]}, epsilon=1.0, delta=1e-5)
+    with pytest.raises(InvalidInput, match="protects rows"):
+        search.fit(X, y > 0 if name.endswith(("Classifier", "Regression")) else y, tasks=task)
+
+
+@pytest.mark.parametrize("labels", [[0, 0], [1, 1.0, True], [0] * 50])
+@pytest.mark.parametrize("kind", ["TransferClassifier", "FeatureSplitTransferClassifier"])
+def test_a_source_named_twice_is_not_released_twice_for_one_charge(kind, labels):
+    X, y, task = rows()
+    ledger = Ledger(":memory:", epsilon=1.0, delta=0.0)
+    model = getattr(tacit, kind)(epsilon=1.0, delta=0.0, ledger=ledger)
+    with pytest.raises(InvalidInput, match="more than once"):
+        model.fit(X, y > 0, tasks=task, source_task=labels)
+    assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("name", ["LowRankRegressor", "PrivateLogisticRegression"])
+def test_a_key_is_no_random_state(name):
+    X, y, task = rows()
+    model = getattr(tacit, name)(random_state=KeyedEntropy(KeyedEntropy.new()))
+    with pytest.raises(InvalidInput, match="repeats its noise"):
+        model.fit(X, y > 0 if name.endswith("Regression") else y, tasks=task)
+
+
+def test_a_search_that_cannot_split_spends_nothing():
+    ledger = Ledger(":memory:", epsilon=1.0, delta=1e-5)
+    search = PrivateSearch(
+        tacit.LowRankRegressor(), {"clip": [1.0]}, epsilon=1.0, delta=1e-5, ledger=ledger
+    )
+    with pytest.raises(InvalidInput):
+        search.fit(np.ones((6, 2)), np.arange(6.0), tasks=np.arange(6))
+    assert ledger.spent().epsilon == 0
