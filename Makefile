@@ -6,7 +6,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-oldest lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo lint format bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -26,6 +26,20 @@ test-statistical: $(READY)
 
 test-slow: $(READY)
 	$(PYTEST) -m slow
+
+# Real processes on loopback; NVFlare gets an environment of its own, as it is large.
+FEDERATION := .venv-federation
+$(FEDERATION)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FEDERATION)
+	$(FEDERATION)/bin/python -m pip install --quiet --upgrade pip
+	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest
+	touch $(FEDERATION)/.ready
+
+test-federation: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" tests/federation
+
+federation-demo: $(FEDERATION)/.ready
+	$(FEDERATION)/bin/tacit federate demo
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
@@ -50,4 +64,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) build dist .mypy_cache .ruff_cache .pytest_cache

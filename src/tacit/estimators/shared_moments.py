@@ -33,8 +33,9 @@ _MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
 _SECURE = (
-    "sums are made and their noise is drawn by a protocol for secure sums, which shows nobody "
-    "anything but the noised total"
+    "sums are made by a protocol for secure sums, which shows nobody anything but the total",
+    "at least {honest} of the sites, the protected row's own among them, keep messages and noise "
+    "shares to themselves",
 )
 
 
@@ -51,6 +52,7 @@ class _SharedMoments(PrivateEstimator):
         aggregation: str = "untrusted",
         row_norm: float | str = "auto",
         target_bound: float = 1.0,
+        min_honest: int | str = "auto",
         n_moments: int | str = "auto",
         gate: bool = True,
         fit_intercept: bool = True,
@@ -67,6 +69,7 @@ class _SharedMoments(PrivateEstimator):
         self.aggregation = aggregation
         self.row_norm = row_norm
         self.target_bound = target_bound
+        self.min_honest = min_honest
         self.n_moments = n_moments
         self.gate = gate
         self.fit_intercept = fit_intercept
@@ -84,6 +87,9 @@ class _SharedMoments(PrivateEstimator):
         if self.row_norm != "auto":
             _check.positive("row_norm", self.row_norm, remedy='use "auto" or a public norm of rows')
         _check.positive("target_bound", self.target_bound, remedy="give a public bound of |y|")
+        if self.min_honest != "auto":
+            remedy = 'use "auto" for a majority of the sites'
+            _check.positive_integer("min_honest", self.min_honest, remedy=remedy)
         if self.n_moments not in ("auto", 1, 2):
             raise InvalidInput(f'n_moments={self.n_moments!r}: must be 1, 2 or "auto"')
         if self.delta == 0 and self.mechanism == "gaussian":
@@ -93,8 +99,10 @@ class _SharedMoments(PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
-        secure = (_SECURE,) if self.aggregation == "secure" else ()
-        return (_PUBLIC, _BOUNDS, *secure)
+        if self.aggregation != "secure":
+            return (_PUBLIC, _BOUNDS)
+        honest = "a majority" if self.min_honest == "auto" else str(self.min_honest)
+        return (_PUBLIC, _BOUNDS, *(text.format(honest=honest) for text in _SECURE))
 
     def _protocol(self, sizes: Sizes) -> SharedMomentsProtocol:
         squared = self._loss.name == "squared"
@@ -117,6 +125,7 @@ class _SharedMoments(PrivateEstimator):
             fit_intercept=self.fit_intercept,
             aggregation=self.aggregation,
             n_moments=1,
+            min_honest=None if self.min_honest == "auto" else int(self.min_honest),
         )
         if self.n_moments != "auto":
             return replace(once, n_moments=int(self.n_moments))
@@ -156,8 +165,11 @@ class SharedMomentsRegressor(MultiTaskRegressor, _SharedMoments):
         Noise of the moments; "auto" is Gaussian where δ > 0.
     aggregation : "untrusted", "trusted" or "secure"
         "untrusted": every site adds the noise to its own sums. "trusted": the curator adds it once,
-        to the sum of all sites. "secure": the same noise, where a protocol for secure sums takes
-        the curator's place.
+        to the sum of all sites. "secure": every site adds a share of that noise and a protocol
+        for secure sums shows the curator the total alone; with δ > 0.
+    min_honest : "auto" or int
+        With "secure": how many sites at least keep message and share to themselves; "auto" is a
+        majority. Fewer mean larger shares.
     row_norm : "auto" or float
         Public limit of a row's norm; longer ones are scaled down. "auto" is √d, for features of
         about unit size.

@@ -1,0 +1,113 @@
+"""A federated run is the local run: same models, same releases, same statement."""
+
+import numpy as np
+import pytest
+
+from tacit.federation import Coordinator, InProcess, Interrupted, Refused, simulate
+from tacit.methods import estimator_class
+
+from .conftest import FEATURES, METHODS, NAMES, closed, rows_of, sites_of, terms_of
+
+pytest.importorskip("cryptography", reason="needs tacit[federation]")
+
+
+def local(terms, rows):
+    settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}
+    estimator = estimator_class(terms.method, terms.kind)(**settings)
+    X, y = (np.concatenate([rows[name][part] for name in NAMES]) for part in (0, 1))
+    return estimator.fit(X, y, tasks=np.repeat(NAMES, [len(rows[name][1]) for name in NAMES]))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_four_sites_learn_and_state_what_the_local_engine_does(name, tmp_path):
+    terms = terms_of(name, seed=7)
+    rows = rows_of(terms.kind)
+    found, expected = simulate(terms, rows, tmp_path), local(terms, rows)
+    assert len(expected.billboard_) > 0
+    for position, site in enumerate(NAMES):
+        own = found.models[site]
+        assert np.abs(own.coef_[0] - expected.coef_[position]).max() <= 1e-9
+        assert np.abs(own.intercept_[0] - expected.intercept_[position]).max() <= 1e-9
+        assert own.privacy_ == expected.privacy_
+        assert own.task_names_ == (site,)
+        assert tuple(own.feature_names_in_) == FEATURES
+    assert found.outcome.statement == expected.privacy_
+    assert found.outcome.billboard.head == expected.billboard_.head
+    assert not found.outcome.absent
+
+
+def test_nothing_is_asked_where_sharing_cannot_help(tmp_path):
+    terms = terms_of("moments, untrusted", seed=1)
+    terms = type(terms).from_json(terms.to_json().replace('"epsilon": 5.0', '"epsilon": 0.001'))
+    found = simulate(terms, rows_of(terms.kind), tmp_path)
+    assert found.outcome.statement.epsilon == 0
+    assert set(found.models) == set(NAMES)
+
+
+class Forgetful(InProcess):
+    """A post through which some sites do not answer some calls."""
+
+    def __init__(self, sites, lost):
+        super().__init__(sites)
+        self.lost, self.count = lost, {}
+
+    def ask(self, task, requests, seconds):
+        for name, answer in super().ask(task, requests, seconds):
+            if task == "speak":
+                self.count[name] = self.count.get(name, 0) + 1
+                if (name, self.count[name]) in self.lost:
+                    continue
+            yield name, answer
+
+
+@pytest.mark.parametrize("name", ["mean regularised", "moments, untrusted"])
+def test_a_round_goes_on_without_a_late_site_if_the_terms_say_so(name, tmp_path):
+    terms = terms_of(name, late="go on")
+    sites = sites_of(terms, tmp_path)
+    post = Forgetful(sites, {("birch", 2)})
+    outcome = Coordinator(tmp_path / "run", post, terms=terms).run()
+    closed(sites)
+    assert outcome.absent == {1: ["birch"]}
+    assert "birch, who were missing in release 2" in outcome.statement.assumptions[-1]
+    assert outcome.statement.n_releases == 3
+
+
+def test_a_round_stops_for_a_late_site_and_the_next_attempt_ends_it(tmp_path):
+    terms = terms_of("mean regularised")
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Interrupted, match="birch"):
+        Coordinator(tmp_path / "run", Forgetful(sites, {("birch", 2)}), terms=terms).run()
+    outcome = Coordinator(tmp_path / "run", InProcess(sites)).run()
+    assert outcome.statement.n_releases == 3
+    assert not outcome.absent
+    for site in sites.values():
+        (line,) = site._ledger.lines()
+        assert line.n_charges == 3
+    closed(sites)
+
+
+def test_a_secure_sum_never_goes_on_without_a_site(tmp_path):
+    terms = terms_of("moments, secure", late="go on")
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Interrupted, match="cedar"):
+        Coordinator(tmp_path / "run", Forgetful(sites, {("cedar", 1)}), terms=terms).run()
+    closed(sites)
+
+
+def test_a_run_that_is_over_can_be_asked_for_again(tmp_path):
+    terms = terms_of("low rank")
+    sites = sites_of(terms, tmp_path)
+    first = Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run()
+    again = Coordinator(tmp_path / "run", InProcess(sites)).run()
+    closed(sites)
+    assert again.billboard.head == first.billboard.head
+    assert again.statement == first.statement
+
+
+def test_a_second_run_beyond_the_total_of_a_site_is_refused(tmp_path):
+    terms, other = terms_of("low rank"), terms_of("low rank")
+    sites = sites_of(terms, tmp_path)
+    Coordinator(tmp_path / "first", InProcess(sites), terms=terms).run()
+    with pytest.raises(Refused, match=r"budget|left|exceed"):
+        Coordinator(tmp_path / "second", InProcess(sites), terms=other).run()
+    closed(sites)
