@@ -30,7 +30,8 @@ class Parties(typing.Protocol):
     """Where homes live; an engine.
 
     Guarantee: an engine hands out nothing but bounded sums (noise at the curator), sums with their
-    shares of noise (distributed) or releases (noise at the task), and what one task computes changes nothing of what another says.
+    shares of noise (distributed) or releases (noise at the task), and what one task computes
+    changes nothing of what another says.
     """
 
     @property
