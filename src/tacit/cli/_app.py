@@ -11,6 +11,7 @@ from tacit.cli import (
     audit,
     datasets,
     demo,
+    federate,
     fit,
     join,
     ledger,
@@ -43,6 +44,7 @@ app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
 app.add_typer(ledger.ledger, name="ledger")
 app.add_typer(datasets.datasets, name="datasets")
+app.add_typer(federate.federate, name="federate")
 app.command("methods")(methods.methods)
 app.command("reproduce")(reproduce.reproduce)
 

@@ -86,6 +86,7 @@ def consent(terms: Terms) -> dict[str, Any]:
         "sites": list(terms.sites),
         "unit": str(staged.unit),
         "rows_public": terms.counted,
+        "rows": list(terms.counts or ()),
         "rounds": rounds,
         "epsilon": total.epsilon,
         "delta": total.delta,
@@ -125,7 +126,10 @@ def described(found: dict[str, Any], name: str) -> str:
         "secure sums": "everybody else, the coordinator included, while enough sites are honest",
         "none": "everybody",
     }[found["curator"]]
-    shown = " and the number of rows" if found["rows_public"] else ""
+    shown = ""
+    if found["rows_public"]:
+        shown = " and the number of rows"
+        lines.append(f"(with {', '.join(map(str, found['rows']))} rows at the sites)")
     lines += [
         f"in total ε = {found['epsilon']:.4g} at δ = {found['delta']:.2g} for each {found['unit']}",
         f"against {against}",

@@ -15,9 +15,9 @@ from tacit._files import write_whole
 from tacit.engines import Checkpoint, conduct
 from tacit.engines.conduct import history_of
 from tacit.federation.errors import Interrupted, Refused
-from tacit.federation.sites import Post, Sites
+from tacit.federation.sites import Post, Sites, opened
 from tacit.federation.terms import Staged, Terms
-from tacit.federation.wire import pack, unpack
+from tacit.federation.wire import pack
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import in_turn
@@ -74,7 +74,8 @@ class Coordinator:
         try:
             outcome = self._run(progress)
         except BaseException as error:
-            self._status.note(phase="interrupted", error=str(error))
+            phase = "refused" if isinstance(error, Refused) else "interrupted"
+            self._status.note(phase=phase, error=str(error))
             raise
         self._status.note(phase="done", error=None)
         return outcome
@@ -170,13 +171,13 @@ class Coordinator:
         requests = dict.fromkeys(self.terms.sites, request)
         for name, answer in self._post.ask(task, requests, self.terms.deadline):
             try:
-                if isinstance(answer, Refused):
-                    raise answer
-                found[name] = unpack(answer, most=1 << 16)[0]
+                found[name] = opened(answer, 1 << 16)[0]
                 self._status.site(name, "agreed" if task == "agree" else "joined")
             except Refused as refusal:
                 refusals[name] = str(refusal)
                 self._status.site(name, f"refused: {refusal}")
+            except Interrupted as error:
+                self._status.site(name, f"failed: {error}")
         if refusals:
             raise Refused("; ".join(refusals.values()))
         missing = [name for name in self.terms.sites if name not in found]

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tacit._files import write_whole
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, TacitError
-from tacit.federation.consent import Policy
+from tacit.federation.consent import Policy, consent, described
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE
 from tacit.federation.seat import Seat
@@ -23,7 +24,7 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Call
 from tacit.tasks import TaskSet
 
-__all__ = ["TASKS", "Rows", "Site"]
+__all__ = ["TASKS", "Rows", "Site", "locked"]
 
 Rows = Callable[[Terms], tuple[Array, AnyArray]]
 TASKS = ("join", "agree", "key", "speak", "finish")
@@ -63,7 +64,7 @@ class Site:
         self.name, self.policy = name, policy
         self._folder, self._rows, self._identity = Path(folder), rows, identity
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(self._folder / "lock")
+        self._lock = locked(self._folder / "lock")
         self._ledger = Ledger(
             self._folder / "ledger.db", epsilon=policy.max_epsilon, delta=policy.max_delta
         )
@@ -123,6 +124,7 @@ class Site:
             self.policy.check(terms, self.name)
             self.policy.check_cost(terms.staged(), self.name)
         self._seats[terms.run] = self._seated(folder, terms)
+        write_whole(folder / "consent.txt", described(consent(terms), self.name) + "\n")
         return pack({"agreed": terms.digest, "known": len(self._seats[terms.run].board)})
 
     def _seated(self, folder: Path, terms: Terms) -> Seat:
@@ -179,7 +181,7 @@ def _call(header: dict[str, Any]) -> Call:
     return Call.from_json(body)
 
 
-def _locked(path: Path) -> int:
+def locked(path: Path) -> int:
     """Take the folder's lock, which ends with the process; refuse a second process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -22,10 +22,21 @@ from tacit.privacy.mechanisms import Mechanism, Shares
 from tacit.privacy.schedule import Call, Round
 from tacit.privacy.unit import Unit
 
-__all__ = ["Answer", "Post", "Sites", "Watch"]
+__all__ = ["Answer", "Post", "Sites", "Watch", "opened"]
 
-Answer = bytes | Refused
+Answer = bytes | Refused | Interrupted
 Watch = Callable[[str, str], None]  # a site and what became of it
+
+
+def opened(answer: Answer, most: int) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return what a site answered, or raise what it, or the post, said instead."""
+    if isinstance(answer, Refused | Interrupted):
+        raise answer
+    return unpack(answer, most=most)
+
+
+def _said(error: Refused | Interrupted) -> str:
+    return f"refused: {error}" if isinstance(error, Refused) else f"failed: {error}"
 
 
 class Post(typing.Protocol):
@@ -115,7 +126,7 @@ class Sites:
                 )
                 self._watch(name, f"answered round {call.number + 1}")
             except Refused as refusal:
-                self._watch(name, f"refused: {refusal}")
+                self._watch(name, _said(refusal))
         missing = [name for name in names if name not in got]
         go_on = self._terms.late == "go on" and not round.distributed and not patient
         if missing and (not go_on or not got):
@@ -139,11 +150,9 @@ class Sites:
             requests = {name: self._request(name, facts) for name in waiting}
             for name, answer in self._post.ask(task, requests, self._terms.deadline):
                 try:
-                    if isinstance(answer, Refused):
-                        raise answer
-                    header, arrays = unpack(answer, most=most)
-                except Refused as refusal:
-                    self._watch(name, f"refused: {refusal}")
+                    header, arrays = opened(answer, most)
+                except (Refused, Interrupted) as error:
+                    self._watch(name, _said(error))
                     continue
                 known = header.get("known")
                 if set(header) == {"known"} and type(known) is int and known >= 0:

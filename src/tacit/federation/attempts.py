@@ -1,0 +1,171 @@
+"""The supervisor: a job is one attempt, the run is ours, and attempts are made until it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tacit.federation.coordinator import STATUS
+from tacit.federation.errors import Interrupted, Refused
+from tacit.federation.site import TASKS
+from tacit.federation.strict import CLASSES
+
+__all__ = ["LEAD", "job_folder", "supervise"]
+
+LEAD = "lead@coordinator.org"
+_POLL = 0.3
+_GONE = 3  # looks in a row that do not find the job before it counts as lost
+
+
+def job_folder(place: Path, run: str, sites: tuple[str, ...]) -> Path:
+    """Write a job of configuration only, and return its folder."""
+    config = place / "app" / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    empty: dict[str, Any] = {"components": [], "task_data_filters": [], "task_result_filters": []}
+    parts = {
+        place / "meta.json": {
+            "name": run,
+            "resource_spec": {},
+            "min_clients": len(sites),
+            "mandatory_clients": list(sites),
+            "deploy_map": {"app": ["@ALL"]},
+        },
+        config / "config_fed_server.json": {
+            "format_version": 2,
+            "server": {"task_request_interval": 0.02},
+            "dead_client_grace_period": 5,
+            "workflows": [{"id": "run", "path": CLASSES["coordinator"], "args": {"run": run}}],
+            **empty,
+        },
+        config / "config_fed_client.json": {
+            "format_version": 2,
+            "executors": [
+                {
+                    "tasks": list(TASKS),
+                    "executor": {"path": CLASSES["site"], "args": {}},
+                }
+            ],
+            **empty,
+        },
+    }
+    for path, body in parts.items():
+        path.write_text(json.dumps(body, indent=1))
+    return place
+
+
+@contextlib.contextmanager
+def _session(kit: Path) -> Iterator[Any]:
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    session = new_secure_session(LEAD, str(kit), timeout=10.0)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def run_status(folder: Path) -> dict[str, Any]:
+    """Return what is public about a run."""
+    try:
+        found: dict[str, Any] = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"phase": "new", "sites": {}}
+    return found
+
+
+def supervise(
+    kit: Path,
+    folder: Path,
+    run: str,
+    sites: tuple[str, ...],
+    *,
+    seconds: float,
+    say: Callable[[str], None],
+) -> None:
+    """Submit attempts at a run until it is done; raise `Refused` if a site says no.
+
+    Parameters
+    ----------
+    kit
+        The lead's startup kit.
+    folder
+        The run's own folder, where its status is.
+    seconds
+        How long to go on in all.
+    """
+    end, attempt = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        if run_status(folder)["phase"] == "done":
+            return
+        attempt += 1
+        (folder / "attempt").write_text(str(attempt))
+        say(f"attempt {attempt}")
+        try:
+            with _session(kit) as session:
+                _gathered(session, sites, end, say)
+                _attempted(session, folder, run, sites, end, attempt)
+        except (Refused, KeyboardInterrupt):
+            raise
+        except Exception as error:  # NVFlare's errors have no common base
+            say(f"attempt {attempt}: {error}")
+            time.sleep(1.0)
+        found = run_status(folder)
+        if found["phase"] == "refused":
+            raise Refused(str(found.get("error")))
+        if found["phase"] != "done":
+            say(f"attempt {attempt}: {found.get('error') or 'was lost'}")
+    if run_status(folder)["phase"] != "done":
+        raise Interrupted(f"run {run}: not over after {seconds:g} s; run it again to go on")
+
+
+def _gathered(session: Any, sites: tuple[str, ...], end: float, say: Callable[[str], None]) -> None:
+    """Wait until all sites are connected."""
+    told: list[str] = []
+    while time.monotonic() < end:
+        there = {client.name for client in session.get_system_info().client_info}
+        missing = [name for name in sites if name not in there]
+        if not missing:
+            return
+        if missing != told:
+            told = missing
+            say(f"waiting for {', '.join(missing)}")
+        time.sleep(1.0)
+    raise Interrupted(f"not connected: {', '.join(told)}")
+
+
+def _attempted(
+    session: Any, folder: Path, run: str, sites: tuple[str, ...], end: float, attempt: int
+) -> None:
+    """Submit one job and wait until the run, or the job, is over."""
+    place = folder / "job"
+    shutil.rmtree(place, ignore_errors=True)
+    began = time.time()
+    job = session.submit_job(str(job_folder(place, run, sites).absolute()))
+    missed = 0
+    while time.monotonic() < end:
+        found = run_status(folder)
+        if found["phase"] in ("done", "refused") and found.get("time", 0.0) >= began:
+            return
+        status = session.get_job_status(job) or ""
+        if status.startswith("FINISHED"):
+            _refusals(session, job, attempt)
+            return
+        # After a restart of the server a lost job shows as running for ever.
+        running = {one.job_id for one in session.get_system_info().job_info}
+        missed = missed + 1 if status == "RUNNING" and job not in running else 0
+        if missed >= _GONE:
+            return
+        time.sleep(_POLL)
+
+
+def _refusals(session: Any, job: str, attempt: int) -> None:
+    """Raise if sites did not take the job itself."""
+    meta = session.get_job_meta(job)
+    said = [str(part) for part in meta.get("job_deploy_detail") or () if ": OK" not in str(part)]
+    if said:
+        raise Interrupted(f"attempt {attempt}: {'; '.join(said)}")
