@@ -38,9 +38,7 @@ def book_of(identities, about=ABOUT):
 
 def masked(identities, steps, about=ABOUT):
     secrets, book = book_of(identities, about)
-    return [
-        sums.masked(steps[name], secrets[name], identities[name], book, about) for name in book
-    ]
+    return [sums.masked(steps[name], secrets[name], identities[name], book, about) for name in book]
 
 
 def test_the_total_is_exact_and_a_single_message_is_not_the_message(identities):

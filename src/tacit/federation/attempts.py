@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shutil
 import time
@@ -59,10 +60,22 @@ def job_folder(place: Path, run: str, sites: tuple[str, ...]) -> Path:
 
 
 @contextlib.contextmanager
-def _session(kit: Path) -> Iterator[Any]:
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
+def _session(kit: Path, end: float, say: Callable[[str], None]) -> Iterator[Any]:
+    """Connect to the server as the lead, as soon as it is there."""
+    from nvflare.fuel.flare_api.flare_api import NoConnection, new_secure_session
 
-    session = new_secure_session(LEAD, str(kit), timeout=10.0)
+    told = False
+    while True:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # it talks
+                session = new_secure_session(LEAD, str(kit), timeout=10.0)
+            break
+        except NoConnection:
+            if time.monotonic() > end:
+                raise Interrupted("no connection to the server; is it running?") from None
+            if not told:
+                say("waiting for the server; start it with: tacit federate coordinator")
+                told = True
     try:
         yield session
     finally:
@@ -103,11 +116,10 @@ def supervise(
         if run_status(folder)["phase"] == "done":
             return
         attempt += 1
-        (folder / "attempt").write_text(str(attempt))
-        say(f"attempt {attempt}")
         try:
-            with _session(kit) as session:
+            with _session(kit, end, say) as session:
                 _gathered(session, sites, end, say)
+                say(f"attempt {attempt}")
                 _attempted(session, folder, run, sites, end, attempt)
         except (Refused, KeyboardInterrupt):
             raise

@@ -28,13 +28,18 @@ parties only add independent noise.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit._check import positive_integer
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.privacy.mechanisms.matrices import SymmetricGaussian, perturb_symmetric
+from tacit.privacy.mechanisms.release import Floats
 from tacit.privacy.mechanisms.vectors import Gaussian, up
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.noise.perturb import grid_of, perturb_gaussian
@@ -45,7 +50,7 @@ MOST_HONEST = 100_000
 
 
 @dataclass(frozen=True)
-class Shares:
+class Shares(ABC):
     """How noise is cut: ``n_shares`` parties, of whom ``min_honest`` are enough."""
 
     sensitivity: float
@@ -80,6 +85,17 @@ class Shares:
     def step(self) -> float:
         """The public grid on which shares lie and add up exactly."""
         return grid_of(self._needed)
+
+    @abstractmethod
+    def at_home(self, messages: Array, entropy: Entropy) -> Array:
+        """Return messages with their shares of the noise, on the public grid."""
+
+    def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
+        """Return the sum of all shares, the first of them on ``value``."""
+        first = np.asarray(value, dtype=np.float64)
+        parts = np.zeros((self.n_shares, *first.shape))
+        parts[0] = first
+        return np.asarray(self.at_home(parts, entropy).sum(axis=0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
