@@ -37,7 +37,10 @@ def make_rows(folder, names, kind, n_rows=80, seed=4):
         with (folder / f"{name}-{kind}.csv").open("w", newline="") as file:
             answers = y if kind == "regression" else np.where(y > 0, "yes", "no")
             csv.writer(file).writerows(
-                [(*FEATURES, "y"), *([*map(repr, map(float, x)), v] for x, v in zip(X, answers))]
+                [
+                    (*FEATURES, "y"),
+                    *([*map(repr, map(float, x)), v] for x, v in zip(X, answers, strict=True)),
+                ]
             )
         found[name] = (X, y if kind == "regression" else np.where(y > 0, "yes", "no"))
     return found

@@ -12,7 +12,6 @@ from tacit.privacy import Billboard, Ledger
 
 from .conftest import closed, sites_of, terms_of
 
-pytest.importorskip("cryptography", reason="needs tacit[federation]")
 N_POINTS = int(os.environ.get("TACIT_CRASHES", "6"))
 
 

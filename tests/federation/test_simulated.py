@@ -8,8 +8,6 @@ from tacit.methods import estimator_class
 
 from .conftest import FEATURES, METHODS, NAMES, closed, rows_of, sites_of, terms_of
 
-pytest.importorskip("cryptography", reason="needs tacit[federation]")
-
 
 def local(terms, rows):
     settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}
@@ -20,6 +18,8 @@ def local(terms, rows):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_four_sites_learn_and_state_what_the_local_engine_does(name, tmp_path):
+    if "secure" in name:
+        pytest.importorskip("cryptography", reason="needs tacit[federation]")
     terms = terms_of(name, seed=7)
     rows = rows_of(terms.kind)
     found, expected = simulate(terms, rows, tmp_path), local(terms, rows)
@@ -91,6 +91,34 @@ def test_a_secure_sum_never_goes_on_without_a_site(tmp_path):
     sites = sites_of(terms, tmp_path)
     with pytest.raises(Interrupted, match="cedar"):
         Coordinator(tmp_path / "run", Forgetful(sites, {("cedar", 1)}), terms=terms).run()
+    closed(sites)
+
+
+class Without(InProcess):
+    """A post to all sites but some."""
+
+    def __init__(self, sites, gone):
+        super().__init__(sites)
+        self.gone = gone
+
+    def ask(self, task, requests, seconds):
+        there = {name: body for name, body in requests.items() if name not in self.gone}
+        yield from super().ask(task, there, seconds)
+
+
+def test_a_site_that_left_is_missing_to_the_end_and_gets_its_model_when_it_is_back(tmp_path):
+    terms = terms_of("mean regularised", late="go on")
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Interrupted, match="dogwood"):  # nobody is left out before all agreed
+        Coordinator(tmp_path / "run", Without(sites, {"dogwood"}), terms=terms).run()
+    with pytest.raises(ZeroDivisionError):
+        Coordinator(tmp_path / "run", InProcess(sites)).run(progress=lambda made, _: 1 / (1 - made))
+    outcome = Coordinator(tmp_path / "run", Without(sites, {"dogwood"})).run()
+    assert outcome.absent == {1: ["dogwood"], 2: ["dogwood"]}
+    assert not sites["dogwood"].model(terms.run).exists()
+    again = Coordinator(tmp_path / "run", InProcess(sites)).run()
+    assert again.billboard.head == outcome.billboard.head
+    assert sites["dogwood"].model(terms.run).exists()
     closed(sites)
 
 

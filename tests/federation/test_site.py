@@ -12,8 +12,6 @@ from tacit.federation.wire import pack, unpack
 
 from .conftest import NAMES, closed, sites_of, terms_of
 
-pytest.importorskip("cryptography", reason="needs tacit[federation]")
-
 
 @pytest.fixture
 def agreed(tmp_path):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidInput, PrivacyLeak
-from tacit.federation import Coordinator, InProcess, Interrupted, Refused
-from tacit.federation import sums
+from tacit.federation import Coordinator, InProcess, Interrupted, Refused, sums
 from tacit.privacy import SystemEntropy
 from tacit.privacy.bounds import SecondMoment, VectorClip
 from tacit.privacy.mechanisms import DistributedGaussian, Gaussian
@@ -169,8 +168,8 @@ def test_a_schedule_cuts_noise_for_a_majority_unless_told_otherwise():
         Schedule.calibrate(rounds, epsilon=1.0, delta=0.0, n_tasks=6)
     with pytest.raises(PrivacyLeak, match="not cut"):
         Schedule((rounds[0],), (Gaussian(2.0, 3.0),))
+    central = Round("a", VectorClip(1.0), (3,), noise=Curator())
     with pytest.raises(PrivacyLeak, match="nobody adds up"):
-        central = Round("a", VectorClip(1.0), (3,), noise=Curator())
         Schedule((central,), (DistributedGaussian(2.0, 3.0, 4, 3),))
     with pytest.raises(InvalidInput, match="min_honest"):
         DistributedGaussian(2.0, 3.0, 4, 5)

@@ -15,6 +15,7 @@ from tacit.federation.coordinator import STATUS
 from tacit.federation.errors import Interrupted, Refused
 from tacit.federation.site import TASKS
 from tacit.federation.strict import CLASSES
+from tacit.federation.terms import Terms
 
 __all__ = ["LEAD", "job_folder", "supervise"]
 
@@ -113,14 +114,14 @@ def supervise(
     """
     end, attempt = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        if run_status(folder)["phase"] == "done":
+        if _over(folder) or (attempt and run_status(folder)["phase"] == "done"):
             return
         attempt += 1
         try:
             with _session(kit, end, say) as session:
-                _gathered(session, sites, end, say)
+                there = _gathered(session, folder, sites, end, say)
                 say(f"attempt {attempt}")
-                _attempted(session, folder, run, sites, end, attempt)
+                _attempted(session, folder, run, there, end, attempt)
         except (Refused, KeyboardInterrupt):
             raise
         except Exception as error:  # NVFlare's errors have no common base
@@ -135,19 +136,31 @@ def supervise(
         raise Interrupted(f"run {run}: not over after {seconds:g} s; run it again to go on")
 
 
-def _gathered(session: Any, sites: tuple[str, ...], end: float, say: Callable[[str], None]) -> None:
-    """Wait until all sites are connected."""
+def _over(folder: Path) -> bool:
+    found = run_status(folder)
+    return found["phase"] == "done" and not found.get("left")
+
+
+def _gathered(
+    session: Any, folder: Path, sites: tuple[str, ...], end: float, say: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Wait until all sites are connected; where the terms allow it, go on without some."""
+    terms = Terms.load(folder / "terms.json")
+    may_go_on = terms.late == "go on" and (folder / "own").exists()
+    patience = min(end, time.monotonic() + terms.deadline) if may_go_on else end
     told: list[str] = []
-    while time.monotonic() < end:
+    while True:
         there = {client.name for client in session.get_system_info().client_info}
         missing = [name for name in sites if name not in there]
-        if not missing:
-            return
+        late = time.monotonic() > patience
+        if not missing or (late and may_go_on and len(missing) < len(sites)):
+            return tuple(name for name in sites if name in there)
+        if time.monotonic() > end:
+            raise Interrupted(f"not connected: {', '.join(missing)}")
         if missing != told:
             told = missing
             say(f"waiting for {', '.join(missing)}")
         time.sleep(1.0)
-    raise Interrupted(f"not connected: {', '.join(told)}")
 
 
 def _attempted(

@@ -145,15 +145,17 @@ class Coordinator:
 
     def _ended(self, staged: Staged, billboard: Billboard, parties: Sites) -> Outcome:
         self._status.note(phase="finishing", round=len(billboard))
-        parties.finish(None)
         estimator = staged.estimator
         found = estimator._statements(staged.schedule, billboard, staged.sizes)["privacy_"]
         absent = parties.absent()
         statement = _with_absent(estimator._stated(found), self.terms, absent)
         billboard.save(self.folder / BILLBOARD)
         write_whole(self.folder / STATEMENT, statement.to_json() + "\n")
-        history = history_of(staged.schedule, billboard)
-        return Outcome(statement, history, billboard, absent)
+        left = parties.told_the_end()
+        self._status.note(left=left)
+        if left and self.terms.late != "go on":
+            raise Interrupted(f"{', '.join(left)}: not there to take the last releases")
+        return Outcome(statement, history_of(staged.schedule, billboard), billboard, absent)
 
     def _kept(self) -> Checkpoint:
         place = self.folder / "own"
@@ -181,9 +183,14 @@ class Coordinator:
         if refusals:
             raise Refused("; ".join(refusals.values()))
         missing = [name for name in self.terms.sites if name not in found]
-        if missing:
+        if missing and not (found and self._begun and self.terms.late == "go on"):
             raise Interrupted(f"no answer from {', '.join(missing)}")
         return found
+
+    @property
+    def _begun(self) -> bool:
+        """Whether everybody has agreed already; from then on a run may go on without some."""
+        return (self.folder / "own").exists()
 
     def _counts(self) -> tuple[int, ...]:
         found = self._everybody("join")

@@ -57,8 +57,11 @@ class FlarePost:
     ) -> Iterator[tuple[str, Answer]]:
         """Yield answers as they arrive."""
         arrived: queue.Queue[tuple[str, Answer]] = queue.Queue()
-        asked = [self._sent(task, name, request, arrived) for name, request in requests.items()]
-        waiting, end = set(requests), time.monotonic() + seconds
+        there = {client.name for client in self._fl_ctx.get_engine().get_clients()}
+        waiting, end = set(requests) & there, time.monotonic() + seconds
+        asked = [self._sent(task, name, requests[name], arrived) for name in sorted(waiting)]
+        for name in sorted(set(requests) - there):
+            yield name, Interrupted(f"{name}: is not part of this attempt")
         try:
             while waiting and time.monotonic() < end:
                 if self._abort.triggered:

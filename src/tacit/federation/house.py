@@ -121,7 +121,8 @@ class House:
         current = self.folder / "current"
         if current.exists() and not new and not without:
             folder = self.folder / "runs" / current.read_text().strip()
-            if run_status(folder)["phase"] not in ("done", "refused"):
+            found = run_status(folder)
+            if found["phase"] not in ("done", "refused") or found.get("left"):
                 return folder
         base = self.federation.terms
         strangers = sorted(set(without) - set(base.sites))
