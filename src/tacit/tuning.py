@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -29,8 +29,8 @@ from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.estimators import _input
+from tacit.estimators._constraints import Constraints, rule, validate
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta, open_ledger
-from tacit.privacy._pricing import check_data
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -42,6 +42,10 @@ from tacit.tasks import TaskSet
 
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
 
+_COMMON = PrivateEstimator._parameter_constraints
+_ESTIMATOR = (
+    "a private estimator such as SharedPriorRegressor(); others can be tuned locally for free"
+)
 _ROWS = "epsilon_rows"
 _STEPS = 2.0**30
 _PAYS = "score: repeat-and-select"
@@ -166,17 +170,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.data = data
         self.random_state = random_state
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "estimator": [rule(_check.instance, kinds=(PrivateEstimator,), wanted=_ESTIMATOR)],
+        "parameters": [rule(_check.instance, kinds=(Mapping,), wanted="values by parameter")],
+        "epsilon": [rule(_check.positive, remedy="use GridSearchCV if nothing is private")],
+        "delta": ["auto", rule(_check.fraction, remedy='use "auto"; a search has no pure ε')],
+        "mean_runs": [rule(_check.above, limit=1, remedy="use 10")],
+        "score_share": [rule(_check.fraction, remedy="0.2 is a good start")],
+        "test_size": [rule(_check.fraction, remedy="0.3 is a good start")],
+        **{name: _COMMON[name] for name in ("ledger", "data", "random_state")},
+    }
+
     def _check_parameters(self) -> list[dict[str, Any]]:
-        if not isinstance(self.estimator, PrivateEstimator):
-            raise InvalidInput(
-                f"estimator={self.estimator!r}: must be a private estimator such as "
-                "SharedPriorRegressor(); others can be tuned locally for free"
-            )
-        _check.positive("epsilon", self.epsilon, remedy="use GridSearchCV if nothing is private")
-        _check.fraction("score_share", self.score_share, remedy="0.2 is a good start")
-        _check.fraction("test_size", self.test_size, remedy="0.3 is a good start")
-        if _check.positive("mean_runs", self.mean_runs, remedy="use 10") <= 1:
-            raise InvalidInput(f"mean_runs={self.mean_runs!r}: must be above 1; use 10")
+        validate(self)
         names, known = tuple(self.parameters), set(self.estimator.get_params())
         reserved = {"epsilon", "delta", "ledger", "data", "random_state"} & set(names)
         if not names or reserved or not set(names) <= known:
@@ -202,7 +208,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 "whole tasks on unprotected rows; choose its settings from public numbers or on "
                 "other data"
             )
-        check_data(self.data)
         return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*values)]
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
@@ -236,8 +241,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     def _reserved(self, n_tasks: int) -> tuple[Any, float, Reservation]:
         """Set the budget of the whole search aside; return its event, its δ and the reservation."""
         delta = default_delta(n_tasks) if self.delta == "auto" else float(self.delta)
-        if not 0 < delta < 1:
-            raise InvalidInput(f"delta={self.delta!r}: a search needs 0 < delta < 1")
         noise = selection_noise(self.epsilon, delta, self.mean_runs)
         event = selection_event(noise, self.mean_runs)
         reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
