@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import zipfile
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import write_whole
+from tacit._files import whole_file, write_whole
 from tacit._types import AnyArray
 from tacit._version import __version__
 from tacit.errors import InvalidInput, ModelFileError
@@ -35,6 +36,7 @@ _MANIFEST = "manifest.json"
 _RESERVED = ("__tuple__", "__float__")
 _ARRAY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _ARRAYS_FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
+_NEW = "arrays.npz.new"
 
 
 def save(
@@ -58,27 +60,26 @@ def save(
     arrays : mapping of str to array
         Arrays of numbers, booleans or fixed-width text; they come back bit for bit.
     """
-    packed = _pack(arrays)
-    digest = hashlib.sha256(packed).hexdigest()
-    body = {
-        "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
-        "tacit_version": __version__,
-        "kind": kind,
-        "arrays": {"file": f"arrays-{digest[:16]}.npz", "sha256": digest},
-        "manifest": _encode(dict(manifest), "manifest"),
-    }
-    body["sha256"] = _checksum(body)
-    text = json.dumps(body, indent=2) + "\n"
-
+    _check_arrays(arrays)
+    encoded = _encode(dict(manifest), "manifest")
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder}: is a file; name a folder for the model")
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / _MANIFEST).exists():
         _open_manifest(folder)
-    write_whole(folder / body["arrays"]["file"], packed)
-    write_whole(folder / _MANIFEST, text.encode())
+    digest = _pack(folder / _NEW, arrays)
+    body = {
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tacit_version": __version__,
+        "kind": kind,
+        "arrays": {"file": f"arrays-{digest[:16]}.npz", "sha256": digest},
+        "manifest": encoded,
+    }
+    body["sha256"] = _checksum(body)
+    os.replace(folder / _NEW, folder / body["arrays"]["file"])
+    write_whole(folder / _MANIFEST, json.dumps(body, indent=2) + "\n")
     for file in folder.glob("arrays-*.npz"):
         if file.name != body["arrays"]["file"] and _ARRAYS_FILE.fullmatch(file.name):
             file.unlink()
@@ -130,21 +131,25 @@ def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _pack(arrays: Mapping[str, AnyArray]) -> bytes:
-    """An npz whose bytes depend on the arrays alone (no time stamps)."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
+def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
+    for name, array in arrays.items():
+        if not _ARRAY_NAME.fullmatch(name):
+            raise InvalidInput(f"arrays: {name!r} is no usable name; use letters and digits")
+        if np.asanyarray(array).dtype.hasobject:
+            raise InvalidInput(f"arrays: {name!r} holds Python objects; put them in the manifest")
+
+
+def _pack(path: Path, arrays: Mapping[str, AnyArray]) -> str:
+    """Write an npz whose bytes depend on the arrays alone (no time stamps); return its digest.
+
+    Arrays may be mapped from files larger than memory: they are written a part at a time.
+    """
+    with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
         for name in sorted(arrays):
-            array = np.asanyarray(arrays[name])
-            if not _ARRAY_NAME.fullmatch(name):
-                raise InvalidInput(f"arrays: {name!r} is no usable name; use letters and digits")
-            if array.dtype.hasobject:
-                raise InvalidInput(
-                    f"arrays: {name!r} holds Python objects; put them in the manifest"
-                )
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-    return stream.getvalue()
+                np.lib.format.write_array(member, np.asanyarray(arrays[name]), allow_pickle=False)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unpack(path: Path, digest: str) -> dict[str, AnyArray]:

@@ -199,7 +199,7 @@ class _Shelf:
                     file.flush()
                     os.fsync(file.fileno())
         shutil.rmtree(place, ignore_errors=True)
-        os.rename(aside, place)
+        os.replace(aside, place)
         for number in [n for n in self._numbers(first) if n < call.number][:-1]:
             shutil.rmtree(self._place(first, number))
 

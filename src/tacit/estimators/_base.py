@@ -163,17 +163,28 @@ class MultiTaskEstimator(BaseEstimator):
             Where to keep the personal models of all tasks (an ``.npy`` file); by default in a
             temporary file that is gone with the model. ``save`` copies them.
         """
+        self._check_parameters()
+        encode = self._file_codes
+        rows = ParquetTasks(
+            Path(path), tasks=tasks, target=target, features=features, encode=encode
+        )
+        return self._fit_file(rows, None if models is None else Path(models))
+
+    def _fit_file(self, tasks: ParquetTasks, models: Path | None) -> Self:
+        """Learn from a file that was opened; ``models`` is where the personal models go."""
         with self._unchanged_if_refused():
             self._check_parameters()
-            rows = ParquetTasks(
-                Path(path), tasks=tasks, target=target, features=features, encode=self._file_codes
-            )
+            rows = tasks.encoded(self._file_codes)
             n_outputs = self._begin_file(rows)
             self.n_features_in_ = rows.n_features
             self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
-            where = None if models is None else Path(models)
-            self._take(self._learn_file(rows, n_outputs, where), rows.names)
+            self._take(self._learn_file(rows, n_outputs, models), rows.names)
         return self
+
+    @property
+    def _reads_batches(self) -> bool:
+        """Whether `fit_parquet` can be, with these parameters."""
+        return False
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:

@@ -233,14 +233,24 @@ class PrivateEstimator(MultiTaskEstimator):
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
+    @property
+    def _open_apart(self) -> bool:
+        """Whether learning without privacy is another computation, over all rows at once."""
+        return type(self)._learn_open is not PrivateEstimator._learn_open
+
+    @property
+    def _reads_batches(self) -> bool:
+        own_kind = type(self)._converse is not PrivateEstimator._converse
+        return not own_kind and (self._private or not self._open_apart)
+
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Found:
         self._sizes = None
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             raise InvalidInput(
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
                 "rows at once; read the file into a frame and use fit, or give a finite epsilon"
             )
-        if type(self)._converse is not PrivateEstimator._converse:  # a talk of its own kind
+        if not self._reads_batches:  # a talk of its own kind
             return super()._learn_file(rows, n_outputs, models)
         return self._converse(rows, n_outputs, models)
 
@@ -363,7 +373,7 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a fit would, without data, and return what it would state."""
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             return self._stated(Statement.non_private(n_units=sizes.n_tasks))
         _, schedule = self._staged(sizes)
         with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:

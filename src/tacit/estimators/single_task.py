@@ -61,6 +61,10 @@ class _SingleTask(MultiTaskEstimator):
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         return self._learned(self._models(tuple(outputs(tasks, targets))))
 
+    @property
+    def _reads_batches(self) -> bool:
+        return True
+
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
         parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))
         found = (self._models(one_vs_rest(part, n_outputs)) for part in parts)
