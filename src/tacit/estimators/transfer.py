@@ -21,7 +21,6 @@ from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import Sizes, open_ledger
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
@@ -126,7 +125,7 @@ class TransferEstimator(RowPrivateClassifier):
         sizes = Sizes.of(tasks, n_outputs)
         learner = self._learner(sizes)
         protocol = TransferProtocol(learner)
-        entropy = entropy_from(self.random_state).child("source", number)
+        entropy = self._checkpoint.entropy(self.random_state).child("source", number)
         run = self._conversation(protocol, tasks, sizes, entropy, charged=charged)
         return SourcePackage(
             design=learner.design,
@@ -213,7 +212,7 @@ class TransferEstimator(RowPrivateClassifier):
             packages = self._packages_within(tasks, targets, n_outputs)
         sizes = Sizes.of(targets, n_outputs)
         protocol = replace(self._protocol(sizes), sources=packages)
-        entropy = entropy_from(self.random_state).child("target")
+        entropy = self._checkpoint.entropy(self.random_state).child("target")
         run = self._conversation(protocol, targets, sizes, entropy, charged=together)
         arrays = self._arrays(protocol.models(run.models), design)
         return Learned(

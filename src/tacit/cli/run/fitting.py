@@ -166,11 +166,9 @@ def _fitted(estimator: Any, prepared: Rows, what: str) -> Any:
 
 
 def _keep(folder: RunFolder, request: Request, estimator: Any) -> None:
-    """Keep what the run needs to go on after a crash; a search cannot, and starts anew."""
-    if not request.tune:
-        settings = {**request.settings, "kind": request.kind_asked}
-        kept = folder.checkpoint(to_toml(settings), request.data)
-        estimator._checkpoint = kept
+    """Keep what the run needs to go on after a crash."""
+    settings = {**request.settings, "kind": request.kind_asked}
+    estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data)
 
 
 def run(request: Request, prepared: Rows) -> Run:
