@@ -27,6 +27,7 @@ from tacit.tasks import TaskSet
 
 __all__ = [
     "ReplayResult",
+    "Replayed",
     "Staged",
     "StagedFrom",
     "change_in",
@@ -34,6 +35,7 @@ __all__ = [
     "replay",
     "replay_estimator",
     "search",
+    "staged_by",
 ]
 
 
@@ -148,13 +150,17 @@ def replay(
     return _compared((staged_from(tasks), staged_from(neighbour)), (tasks, neighbour), random_state)
 
 
-class _Run:
+class Replayed:
     """One side of a comparison: homes and what they have heard."""
 
     def __init__(self, staged: Staged, tasks: TaskSet) -> None:
         self.protocol, self.schedule = staged
-        self._home = self.protocol.start(tasks, np.arange(tasks.n_tasks))
-        self._public = self.protocol.opening()
+        self._start = self.protocol.start(tasks, np.arange(tasks.n_tasks))
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was heard; homes are values, so they are as they were."""
+        self._home, self._public = self._start, self.protocol.opening()
 
     def said(self, call: Call) -> Array:
         """Return the bounded messages (tasks' sums, where rows speak), task on axis 0."""
@@ -197,7 +203,7 @@ def _compared(
     if len(in_turn(schedule.rounds)) != len(in_turn(other.rounds)):
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
     record, source = _Record(at), SeededEntropy(random_state)
-    runs = [_Run(one, own) for one, own in zip(staged, data, strict=True)]
+    runs = [Replayed(one, own) for one, own in zip(staged, data, strict=True)]
     for call in in_turn(schedule.rounds):
         said = [run.said(call) for run in runs]
         if schedule.adjacency is not Adjacency.REPLACE_ONE:
@@ -262,7 +268,7 @@ def replay_estimator(
     The estimator is fitted on both data sets to see which protocols and schedules it builds from
     each, so that a calibration, clip or number of rounds taken from private data shows as a leak.
     """
-    runs = [_staged_of(estimator, data, random_state) for data in (tasks, neighbour)]
+    runs = [staged_by(estimator, data, random_state) for data in (tasks, neighbour)]
     if not runs[0] or len(runs[0]) != len(runs[1]):
         raise InvalidInput(
             f"estimator={estimator!r}: ran {len(runs[0])} and {len(runs[1])} protocols; "
@@ -278,7 +284,7 @@ def replay_estimator(
     )
 
 
-def _staged_of(estimator: Any, tasks: TaskSet, random_state: int) -> list[Staged]:
+def staged_by(estimator: Any, tasks: TaskSet, random_state: int) -> list[Staged]:
     """Return what a fit stages."""
     from tacit.audit.estimator import fit_on
 
