@@ -156,19 +156,29 @@ class Replayed:
     def __init__(self, staged: Staged, tasks: TaskSet) -> None:
         self.protocol, self.schedule = staged
         self._start = self.protocol.start(tasks, np.arange(tasks.n_tasks))
+        self._begun: dict[Call, tuple[Any, Array]] = {}
         self.restart()
 
     def restart(self) -> None:
         """Forget what was heard; homes are values, so they are as they were."""
-        self._home, self._public = self._start, self.protocol.opening()
+        self._home, self._public, self._heard = self._start, self.protocol.opening(), False
 
     def said(self, call: Call) -> Array:
         """Return the bounded messages (tasks' sums, where rows speak), task on axis 0."""
-        self._home, messages = self.protocol.speak(self._home, self._public, call, None)
+        if self._heard:
+            self._home, said = self._spoken(call)
+        else:  # what opens a conversation is the same in every one
+            if call not in self._begun:
+                self._begun[call] = self._spoken(call)
+            self._home, said = self._begun[call]
+        return said
+
+    def _spoken(self, call: Call) -> tuple[Any, Array]:
+        home, messages = self.protocol.speak(self._home, self._public, call, None)
         bound = self.schedule.rounds[call.round].bound
         if isinstance(messages, RowMessages):
-            return bound.by_task(messages)
-        return bound(messages)
+            return home, bound.by_task(messages)
+        return home, bound(messages)
 
     def aggregate(self, said: Array, call: Call) -> Array:
         """Return what the mechanism of a call would be given."""
@@ -183,6 +193,7 @@ class Replayed:
 
     def hear(self, release: Array, call: Call) -> None:
         """Take a release in, at home or in public."""
+        self._heard = True
         round, mechanism = self.schedule.rounds[call.round], self.schedule.mechanisms[call.round]
         if round.at_task:
             self._home = self.protocol.keep(self._home, release, call)
