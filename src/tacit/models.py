@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import zipfile
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import whole_file, write_whole
+from tacit._files import file_named_by, write_whole
 from tacit._types import AnyArray
 from tacit._version import __version__
 from tacit.errors import InvalidInput, ModelFileError
@@ -36,7 +35,6 @@ _MANIFEST = "manifest.json"
 _RESERVED = ("__tuple__", "__float__")
 _ARRAY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _ARRAYS_FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
-_NEW = "arrays.npz.new"
 
 
 def save(
@@ -68,17 +66,16 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / _MANIFEST).exists():
         _open_manifest(folder)
-    digest = _pack(folder / _NEW, arrays)
+    packed, digest = _pack(folder, arrays)
     body = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,
         "tacit_version": __version__,
         "kind": kind,
-        "arrays": {"file": f"arrays-{digest[:16]}.npz", "sha256": digest},
+        "arrays": {"file": packed, "sha256": digest},
         "manifest": encoded,
     }
     body["sha256"] = _checksum(body)
-    os.replace(folder / _NEW, folder / body["arrays"]["file"])
     write_whole(folder / _MANIFEST, json.dumps(body, indent=2) + "\n")
     for file in folder.glob("arrays-*.npz"):
         if file.name != body["arrays"]["file"] and _ARRAYS_FILE.fullmatch(file.name):
@@ -139,17 +136,25 @@ def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
             raise InvalidInput(f"arrays: {name!r} holds Python objects; put them in the manifest")
 
 
-def _pack(path: Path, arrays: Mapping[str, AnyArray]) -> str:
-    """Write an npz whose bytes depend on the arrays alone (no time stamps); return its digest.
+def _pack(folder: Path, arrays: Mapping[str, AnyArray]) -> tuple[str, str]:
+    """Write an npz whose bytes depend on the arrays alone; return its name and its digest.
 
     Arrays may be mapped from files larger than memory: they are written a part at a time.
     """
-    with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
-        for name in sorted(arrays):
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(arrays[name]), allow_pickle=False)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digests = []
+
+    def write(path: Path) -> str:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in sorted(arrays):
+                array = np.asanyarray(arrays[name])
+                # A fixed time stamp: the same arrays are the same bytes.
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        return f"arrays-{digests[0][:16]}.npz"
+
+    return file_named_by(folder, write), digests[0]
 
 
 def _unpack(path: Path, digest: str) -> dict[str, AnyArray]:

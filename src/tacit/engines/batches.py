@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit._files import whole_folder
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
 from tacit.numerics.stacks import finite_models
@@ -189,17 +189,10 @@ class _Shelf:
         return bool(self._numbers(first))
 
     def put(self, first: int, call: Call, memory: dict[str, Array]) -> None:
-        place, aside = self._place(first, call.number), self._folder / f"aside-of-{first}"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        for name, array in memory.items():
-            with (aside / f"{name}.npy").open("wb") as file:
-                np.save(file, array, allow_pickle=False)
-                if self._durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(aside, place)
+        place = self._place(first, call.number)
+        with whole_folder(place, durable=self._durable) as beside:
+            for name, array in memory.items():
+                np.save(beside / f"{name}.npy", array, allow_pickle=False)
         for number in [n for n in self._numbers(first) if n < call.number][:-1]:
             shutil.rmtree(self._place(first, number))
 
