@@ -212,6 +212,11 @@ class Billboard:
         return self._postings[-1].hash if self._postings else _GENESIS
 
     @property
+    def owes(self) -> bool:
+        """Whether a release was charged before a crash, and must come out as the same bytes."""
+        return bool(self._owed)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events of all postings, in order."""
         return tuple(posting.event for posting in self._postings)
