@@ -66,6 +66,7 @@ _PACKAGES = (
     "errors",
     "estimators",
     "losses",
+    "model_selection",
     "neural",
     "penalties",
     "privacy",

@@ -77,6 +77,10 @@ class MultiTaskEstimator(BaseEstimator):
     whoever reads all of them. Hand a party only its own, with ``save(directory, task=name)``.
     """
 
+    # Asked for by default: wherever metadata are routed, labels of tasks arrive here.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"tasks": True}
     _loss: Loss
     unknown_task: str = "error"
     _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
@@ -355,6 +359,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     depends on any label.
     """
 
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool]] = {"tasks": True}
     _loss: Loss = LogisticLoss()
     classes: Sequence[Any] | None = None
 

@@ -32,6 +32,9 @@ from tacit.tasks import ParquetTasks, TaskSet
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
 _PUBLIC = "the number of tasks and the features are public"
+_ALONE = (
+    "this fit alone is counted: it has no ledger, and other fits on the same rows add to its ε"
+)
 
 
 def default_delta(n_units: int) -> float:
@@ -352,7 +355,7 @@ class PrivateEstimator(MultiTaskEstimator):
             definition=self._definition,
             curator=schedule.trust(self._unit) if schedule.rounds else "none",
             n_units=self._n_units(sizes),
-            assumptions=self._assumptions,
+            assumptions=(*self._assumptions, *([_ALONE] if self.ledger is None else ())),
             not_protected=self._not_protected,
         )
         return {"privacy_": found}
