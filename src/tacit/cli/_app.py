@@ -9,6 +9,7 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    compare,
     datasets,
     demo,
     fit,
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("join")(join.join)
+app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
 app.command("export")(report.export)

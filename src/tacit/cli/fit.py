@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tacit.cli.table.features import Intake
     from tacit.cli.table.read import Table as Cells
 
-__all__ = ["fit", "text_encoding"]
+__all__ = ["DATA_PANEL", "fit", "read_rows", "text_encoding"]
 
-_DATA = "Data"
+DATA_PANEL = _DATA = "Data"
 _PRIVACY = "Privacy"
 _RESULT = "Result"
 
@@ -183,11 +183,8 @@ def fit(
     _refuse_changes(context)
     from tacit.cli.run import fitting as _fit_run
     from tacit.cli.run.show import show, show_rehearsal
-    from tacit.cli.table.read import read_table
 
-    columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
-    intake = _intake(columns, asked)
-    prepared = _prepared(columns, intake, asked)
+    intake, prepared = read_rows(asked)
     request = _fit_run.Request(
         method=method,
         given={
@@ -223,6 +220,20 @@ def fit(
         show_rehearsal(_fit_run.dry_run(request, prepared), request)
     else:
         show(_fit_run.run(request, prepared), request)
+
+
+def read_rows(asked: dict[str, Any]) -> tuple[Intake, Any]:
+    """Read the file that the options name; return how it becomes features, and its rows."""
+    from tacit.cli.table.read import read_table
+
+    columns = read_table(
+        asked["data"],
+        format=asked["format"],
+        separator=asked["separator"],
+        encoding=text_encoding(asked["encoding"]),
+    )
+    intake = _intake(columns, asked)
+    return intake, _prepared(columns, intake, asked)
 
 
 def text_encoding(encoding: str) -> str:

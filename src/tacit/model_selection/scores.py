@@ -51,6 +51,7 @@ class TaskScorer:
     metric: Callable[..., Any]
     response: str = "predict"
     sign: float = 1.0
+    name: str = "score"
 
     def __call__(self, model: Any, X: Any, y: Any, *, tasks: Any = None) -> float:
         """Return the score of a fitted model on these rows; greater is better."""
@@ -89,7 +90,7 @@ def task_scorer(
         _check.one_of("response", response, _RESPONSES)
         return TaskScorer(metric, response, 1.0 if greater_is_better else -1.0)
     _check.one_of("metric", metric, tuple(_NAMED))
-    return TaskScorer(*_NAMED[metric])
+    return TaskScorer(*_NAMED[metric], name=metric)
 
 
 def scorer_of(scoring: Any, estimator: Any) -> TaskScorer:

@@ -18,7 +18,7 @@ from tacit._types import AnyArray
 from tacit.errors import PrivacyLeak
 from tacit.estimators import _input
 from tacit.model_selection.splits import TaskKFold
-from tacit.model_selection.validation import _charges, inner, looking, sizes_of, validated
+from tacit.model_selection.validation import charges, inner, looking, sizes_of, validated
 from tacit.privacy.ledger import Ledger
 
 __all__ = ["GridSearch"]
@@ -78,7 +78,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):
         X, tasks = _input.without_task_column(X, tasks)
         grid = list(ParameterGrid(dict(self.parameters)))
         candidates = [clone(self.estimator).set_params(**chosen) for chosen in grid]
-        private = any(_charges(inner(candidate)) for candidate in candidates)
+        private = any(charges(inner(candidate)) for candidate in candidates)
         leaks = private and len(candidates) > 1
         if leaks and self.choice != "unprotected":
             raise PrivacyLeak(

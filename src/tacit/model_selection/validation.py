@@ -25,11 +25,12 @@ from tacit.model_selection.splits import TaskKFold
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import DEFINITIONS, Statement
-from tacit.privacy.unit import Unit
+from tacit.privacy.unit import Adjacency, Unit
 
-__all__ = ["Look", "cross_validate", "looking"]
+__all__ = ["Look", "charges", "cross_validate", "inner", "looking", "sizes_of", "validated"]
 
 _WITHOUT_LIMIT = 1e6  # ε of a ledger that only adds up
+_OPEN = "the rows that models without noise were fitted on, among those compared"
 _SCORES = (
     "the scores, and whatever is chosen by them: they are computed from private rows without noise "
     "and are for the owners of the rows; tacit.tuning.PrivateSearch chooses within a budget"
@@ -43,19 +44,21 @@ class Look:
         self.ledger = ledger
         self._spent_before = spent_before
         self._sound, self._seeded = True, False
-        self._private = True
+        self._kinds: set[bool] = set()  # whether fits were private
         self._n_units: int | None = None
 
     def charging(self, estimator: Any) -> Any:
         """Return an unfitted copy of ``estimator`` whose fits charge the ledger."""
         copy = clone(estimator)
+        if not charges(inner(copy)):  # without noise there is nothing to account
+            return copy
         names = [name for name in copy.get_params() if name.split("__")[-1] == "ledger"]
         return copy.set_params(**dict.fromkeys(names, self.ledger))
 
     def note(self, fitted: Any) -> None:
         """Take down what a fit's own statement says of it."""
         stated: Statement = inner(fitted).privacy_
-        self._private &= stated.private
+        self._kinds.add(stated.private)
         self._sound &= stated.sound
         self._seeded |= stated.seeded
         self._n_units = max(self._n_units or 0, stated.n_units or 0) or None
@@ -63,13 +66,14 @@ class Look:
     def stated(self) -> Statement:
         """State what all fits cost together, on the line with the most spent."""
         lines = self.ledger.lines()
-        if not self._private:
+        if True not in self._kinds:
             return Statement.non_private(not_protected=(_SCORES,), n_units=self._n_units)
+        unprotected = (_SCORES, *([_OPEN] if False in self._kinds else ()))
         if not lines:
             nothing = Statement.of_nothing(
-                Unit.TASK, DEFINITIONS[0], "replace-one", n_units=self._n_units
+                Unit.TASK, DEFINITIONS[0], Adjacency.REPLACE_ONE, n_units=self._n_units
             )
-            return replace(nothing, not_protected=(_SCORES,))
+            return replace(nothing, not_protected=unprotected)
         line = max(lines, key=lambda one: (one.spent.epsilon, one.spent.delta))
         counted = f"all {line.n_reservations} fits on the ledger {self._name} are counted together"
         return Statement(
@@ -83,7 +87,7 @@ class Look:
             sound=self._sound,
             seeded=self._seeded,
             assumptions=(counted,),
-            not_protected=(_SCORES,),
+            not_protected=unprotected,
             n_units=self._n_units,
         )
 
@@ -130,13 +134,14 @@ def looking(
             yield Look(own, spent_before=False)
 
 
-def _charges(model: Any) -> bool:
+def charges(model: Any) -> bool:
+    """Whether a fit spends budget."""
     return isinstance(model, PrivateEstimator) and math.isfinite(float(model.epsilon))
 
 
 def _rehearse(estimator: Any, count: int, copy: Ledger, sizes: Sizes) -> None:
     model = inner(estimator)
-    if _charges(model):
+    if charges(model):
         again = clone(model).set_params(ledger=copy)
         for _ in range(count):
             again._rehearse(sizes)
@@ -144,7 +149,7 @@ def _rehearse(estimator: Any, count: int, copy: Ledger, sizes: Sizes) -> None:
 
 def _delta(model: Any, sizes: Sizes) -> float:
     """Return a δ that one fit on a part of the rows does not exceed."""
-    if not _charges(model):
+    if not charges(model):
         return 0.0
     if model.delta != "auto":
         return float(model.delta)
@@ -209,7 +214,14 @@ def sizes_of(estimator: Any, X: Any, y: Any, tasks: Any) -> Sizes:
 
 
 def validated(
-    look: Look, estimator: Any, X: Any, y: Any, tasks: Any, cv: Any, scoring: Any, n_jobs: Any
+    look: Look,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    tasks: Any,
+    cv: Any,
+    scoring: Any,
+    n_jobs: Any,
 ) -> dict[str, Any]:
     """Cross-validate within a look."""
     scorer = scorer_of(scoring, estimator)
