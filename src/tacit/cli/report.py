@@ -24,6 +24,13 @@ def report(
     data: Annotated[
         Path | None, typer.Option(help="Rows with known target, kept out of the fit, to score.")
     ] = None,
+    trained_on: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows that the run was fitted on: what --data compares with learns from them; "
+            "by default from folds of --data itself."
+        ),
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Attack the run's mechanisms; show what was found.")
     ] = False,
@@ -35,7 +42,8 @@ def report(
 ) -> None:
     """Write a run's report: one HTML page that opens offline.
 
-    Without --party the page holds nothing beyond the releases, unless --data adds rows to score.
+    Without --party the page holds nothing beyond the releases, unless --data adds rows to score:
+    then the run is compared on them with single-task and pooled learning.
     With --party it is that party's own page (default file: report-PARTY.html beside RUN).
 
     Example: tacit report run/ --party "Alder Vale" --out alder-vale.html
@@ -49,14 +57,22 @@ def report(
     shown: dict[str, Any] = {}
     if party is not None:
         shown["party"] = matching_task(party, model.task_names_)
-    if data is not None:
+    if trained_on is not None and data is None:
+        raise InvalidInput("--trained-on: is for a comparison on --data; give both, or neither")
+
+    def rows(file: Path) -> dict[str, Any]:
         from tacit.cli.fit import text_encoding
         from tacit.cli.table.read import read_table
 
         table = read_table(
-            data, format=format, separator=separator, encoding=text_encoding(encoding)
+            file, format=format, separator=separator, encoding=text_encoding(encoding)
         )
-        shown |= _scored(table, model, intake, fill, manifest, party)
+        return _scored(table, model, intake, fill, manifest, party)
+
+    if data is not None:
+        shown |= rows(data)
+    if trained_on is not None:
+        shown["fitted_on"] = tuple(rows(trained_on).values())
     if audit:
         shown["audit"] = _attacked(model)
     file = out or (run / "report.html" if party is None else _beside(run, party))
