@@ -12,6 +12,7 @@ from tacit.cli import (
     compare,
     datasets,
     demo,
+    export,
     fit,
     join,
     ledger,
@@ -40,7 +41,7 @@ app.command("join")(join.join)
 app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
-app.command("export")(report.export)
+app.command("export")(export.export)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
 app.add_typer(ledger.ledger, name="ledger")

@@ -30,6 +30,7 @@ class Output:
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         self.as_json = as_json
+        self._stepping = False
         self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -63,7 +64,13 @@ class Output:
 
     @contextlib.contextmanager
     def step(self, what: str) -> Iterator[Advance]:
-        """Show a bar while a step runs; yields ``advance(done, total)``. Gone when it ends."""
+        """Show a bar while a step runs; yields ``advance(done, total)``. Gone when it ends.
+
+        A step within a step shows nothing of its own.
+        """
+        if self._stepping:
+            yield lambda done, total: None
+            return
         progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -72,9 +79,13 @@ class Output:
             transient=True,
             disable=self.quiet or self.as_json or not self._err.is_terminal,
         )
-        with progress:
-            task = progress.add_task(escape(what), total=None)
-            yield lambda done, total: progress.update(task, completed=done, total=total)
+        self._stepping = True
+        try:
+            with progress:
+                task = progress.add_task(escape(what), total=None)
+                yield lambda done, total: progress.update(task, completed=done, total=total)
+        finally:
+            self._stepping = False
 
     @contextlib.contextmanager
     def warnings_as_lines(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from scipy.special import expit
@@ -28,6 +28,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
 from tacit.estimators import _classes, _input
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
+from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.statement import Statement
 from tacit.tasks import ParquetTasks, TaskSet, within_range
 
@@ -83,7 +84,8 @@ class MultiTaskEstimator(BaseEstimator):
     __metadata_request__score: ClassVar[dict[str, bool]] = {"tasks": True}
     _loss: Loss
     unknown_task: str = "error"
-    _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
+    # Further fitted arrays with the task on axis 0, to be saved.
+    _task_arrays: tuple[str, ...] = ("noise_", "centre_", "spread_")
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
     _given_again: ClassVar[tuple[str, ...]] = ()  # parameters that no file holds: None once loaded
     _models_released: ClassVar[bool] = False  # whether the models themselves are the release
@@ -162,6 +164,10 @@ class MultiTaskEstimator(BaseEstimator):
         """
         with self._unchanged_if_refused():
             self._check_parameters()
+            if getattr(self, "intervals", False):
+                raise InvalidInput(
+                    "intervals=True: a fit from a file keeps no spread; leave it out, or use fit"
+                )
             rows = ParquetTasks(
                 Path(path), tasks=tasks, target=target, features=features, encode=self._file_codes
             )
@@ -208,6 +214,22 @@ class MultiTaskEstimator(BaseEstimator):
             feature_names=getattr(self, "feature_names_in_", None),
         )
         self._take(self._learn(task_set, targets[task_set.order]), task_set.names)
+        self._keep_spread(task_set)
+
+    def _keep_spread(self, tasks: TaskSet) -> None:
+        """Keep what predictions with ``return_std`` need, where it was asked for."""
+
+    def _spread(self, tasks: TaskSet) -> Spread:
+        """Return what a task's own rows leave open; of its own prior, unless a method has more."""
+        return spread_alone(tasks, intercept=getattr(self, "fit_intercept", True))
+
+    def _append_spread(self, tasks: TaskSet) -> None:
+        """Put a later party's spread behind the others, where there are any."""
+        if getattr(self, "spread_", None) is not None:
+            found = self._spread(within_range(tasks))
+            self.noise_ = np.concatenate([self.noise_, found.noise])
+            self.centre_ = np.concatenate([self.centre_, found.centre])
+            self.spread_ = np.concatenate([self.spread_, found.spread])
 
     def _take(self, learned: Found, names: tuple[Hashable, ...]) -> None:
         """Keep what was learned as fitted attributes."""
@@ -244,6 +266,7 @@ class MultiTaskEstimator(BaseEstimator):
         single = targets.shape[1] == 1
         task_set = TaskSet.from_arrays(rows, targets[:, 0] if single else targets.argmax(axis=1))
         self._append(self._later(task_set, targets[task_set.order]))
+        self._append_spread(task_set)
         self.task_names_ = (*self.task_names_, name)
         return self
 
@@ -316,6 +339,16 @@ class MultiTaskEstimator(BaseEstimator):
 
         save(self, directory, task=task)
 
+    def export(self, path: str | PathLike[str], *, task: Any = None) -> Path:
+        """Write plain coefficients (``.csv``, ``.json``), or one task's model as ``.onnx``.
+
+        Guarantee: with ``task`` given, the file holds that task's personal model alone. Without, it
+        holds everybody's, like `save`, and is the coordinator's to guard.
+        """
+        from tacit.exports import export
+
+        return export(self, path, task=task)
+
     def report(self, path: str | PathLike[str], **options: Any) -> None:
         """Write a self-contained HTML report of the fit."""
         from tacit.report import write_report
@@ -334,9 +367,58 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"y: a regressor needs numbers; {error}") from error
 
-    def predict(self, X: Any, *, tasks: Any = None) -> Array:
-        """Predict one number a row with the model of the row's task."""
-        return self._scores(X, tasks)[:, 0]
+    @overload
+    def predict(self, X: Any, *, tasks: Any = ..., return_std: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def predict(
+        self, X: Any, *, tasks: Any = ..., return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    def predict(
+        self, X: Any, *, tasks: Any = None, return_std: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Predict one number a row with the model of the row's task.
+
+        Parameters
+        ----------
+        return_std : bool
+            Return the standard deviation of the predicted values, too: the task's own noise and
+            what its rows leave open about its model. Needs a model fitted with
+            ``intervals=True``. Mean ± 1.96 of it holds about 95 % of the values.
+        """
+        predicted = self._scores(X, tasks)[:, 0]
+        return (predicted, self._deviations(X, tasks)) if return_std else predicted
+
+    def _deviations(self, X: Any, tasks: Any) -> Array:
+        if getattr(self, "spread_", None) is None:
+            raise InvalidInput(
+                f"return_std=True: this {type(self).__name__} kept no spread; fit with "
+                "intervals=True (SharedPrior, MeanRegularized and SingleTask regressors have it)"
+            )
+        X, tasks = _input.without_task_column(X, tasks)
+        rows = _input.features(self, X, reset=False)
+        index = self._index_of_tasks(tasks, len(rows))
+        if (index < 0).any():
+            raise UnknownTask(
+                "return_std=True: a task that was not there at fit time has no rows to judge its "
+                "predictions by; leave its rows out"
+            )
+        found = np.empty(len(rows))
+        chunk = max(1, _PREDICTION_CHUNK // (rows.shape[1] + 1) ** 2)
+        for first in range(0, len(rows), chunk):
+            part = slice(first, first + chunk)
+            own = index[part]
+            apart = np.column_stack([rows[part] - self.centre_[own], np.ones(len(own))])
+            open_ = np.einsum("np,npq,nq->n", apart, self.spread_[own], apart)
+            found[part] = np.sqrt(self.noise_[own] + np.maximum(open_, 0.0))
+        return found
+
+    def _keep_spread(self, tasks: TaskSet) -> None:
+        self.spread_ = None
+        if getattr(self, "intervals", False):
+            found = self._spread(within_range(tasks))
+            self.noise_, self.centre_, self.spread_ = found.noise, found.centre, found.spread
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
         """Return R² over all rows."""
@@ -380,6 +462,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _classes.check_declared(self.classes)
+        if getattr(self, "intervals", False):
+            raise InvalidInput(
+                "intervals=True: is for regressors; predict_proba says how sure a class is"
+            )
 
     def _target_values(self, y: Any, n_rows: int) -> AnyArray:
         return _input.target(y, n_rows, as_given=self.classes is not None)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.accounting.gaussian import gaussian_mu
 from tacit.privacy.mechanisms import MECHANISMS
 from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic, Loudness
+from tacit.tasks import TaskSet
 
 __all__ = ["HierarchicalEstimator"]
 
@@ -19,6 +21,16 @@ class HierarchicalEstimator(PrivateEstimator):
     """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
 
     fit_intercept: bool
+    intervals: bool
+
+    def _spread(self, tasks: TaskSet) -> Spread:
+        """Return the spread under the learned prior; where nobody shared, under the task's own."""
+        found = None
+        if self._sizes is not None:
+            protocol, public = self._public_state(self.billboard_)
+            if isinstance(protocol, HierarchicalProtocol):
+                found = protocol.spread(tasks, public)
+        return found or spread_alone(tasks, intercept=self.fit_intercept)
 
     def _hierarchical(self, sizes: Sizes, *, covariance: bool) -> HierarchicalProtocol:
         return HierarchicalProtocol(

@@ -30,6 +30,7 @@ class _SharedPrior(HierarchicalEstimator):
         mechanism: str = "auto",
         clip: float | str = "auto",
         fit_intercept: bool = True,
+        intervals: bool = False,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -42,6 +43,7 @@ class _SharedPrior(HierarchicalEstimator):
         self.mechanism = mechanism
         self.clip = clip
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
@@ -105,6 +107,9 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
         radius of a model: tasks then send their models once, and the prior is read off their
         second moment.
     fit_intercept : bool, default True
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task, computed at home,
+        private to the task like its model. Regressors only.
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
     data : str or None

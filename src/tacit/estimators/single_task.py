@@ -36,9 +36,16 @@ def _statement(n_tasks: int) -> Statement:
 
 
 class _SingleTask(MultiTaskEstimator):
-    def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        *,
+        fit_intercept: bool = True,
+        intervals: bool = False,
+    ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -92,6 +99,8 @@ class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):
         with the smallest leave-one-out error (closed form).
     fit_intercept : bool, default True
         Fit an unpenalised intercept for each task.
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task. Regressors only.
 
     Guarantee: nothing leaves a task, so others learn nothing about it (ε = 0).
     """

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils.metadata_routing import UNUSED
 
 from tacit import _check
 from tacit._types import AnyArray
@@ -20,7 +19,7 @@ __all__ = ["TaskKFold", "TaskShuffleSplit"]
 
 class _TaskSplitter(BaseCrossValidator):
     # Asked for by default: wherever metadata are routed, labels of tasks arrive here.
-    __metadata_request__split: ClassVar[dict[str, Any]] = {"tasks": True, "groups": UNUSED}
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"tasks": True}
 
     n_splits: int
 

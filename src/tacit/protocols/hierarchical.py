@@ -28,8 +28,9 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
-from tacit.numerics.hierarchical import Candidates, Frame
+from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
 from tacit.numerics.local_fit import LocalFit, local_fit
+from tacit.numerics.spread import Spread, spread_under
 from tacit.privacy.bounds import Bound, NonNegativeClip, SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.mechanisms.laws import Coordinates
@@ -374,6 +375,16 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if self.fit_intercept:
             found[..., -1] *= math.sqrt(self.plan.level)
         return found
+
+    def spread(self, rows: TaskSet, public: HierarchicalPublic) -> Spread | None:
+        """Return how far predictions of numbers may be off; None where nobody shares.
+
+        Guarantee: computed at home; row i depends on task i's rows and on public values only.
+        """
+        if public.closed or public.frame is None or public.log_weights is None:
+            return None
+        framed = SquaredTasks.of(rows, public.frame)
+        return spread_under(framed, *self._candidates(public, 0), public.log_weights)
 
     def finish(self, home: HierarchicalHome, public: HierarchicalPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""
