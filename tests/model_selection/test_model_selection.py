@@ -95,7 +95,11 @@ def test_a_pipeline_with_a_column_transformer_goes_through_a_search(rows):
     )
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            pipeline, {"singletaskregressor__alpha": [0.01, 1e4]}, cv=TaskKFold(3, random_state=0)
+            pipeline,
+            {"singletaskregressor__alpha": [0.01, 1e4]},
+            cv=TaskKFold(3, random_state=0),
+            scoring=task_scorer("r2"),
+            error_score="raise",
         ).fit(frame, y, tasks=tasks)
         assert search.score(frame, y, tasks=tasks) > 0.95
     assert search.best_params_ == {"singletaskregressor__alpha": 0.01}

@@ -35,7 +35,8 @@ from tacit.tasks import ParquetTasks, TaskSet, within_range
 if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
 
-__all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskRegressor", "outputs"]
+__all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskRegressor"]
+__all__ += ["WeightedRows", "outputs"]
 
 _PREDICTION_CHUNK = 1 << 22  # gathered coefficients held at once while predicting
 
@@ -88,6 +89,7 @@ class MultiTaskEstimator(BaseEstimator):
     _task_arrays: tuple[str, ...] = ("noise_", "centre_", "spread_")
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
     _given_again: ClassVar[tuple[str, ...]] = ()  # parameters that no file holds: None once loaded
+    _weights_within: ClassVar[str] = "task"  # among whom weights are relative
     _models_released: ClassVar[bool] = False  # whether the models themselves are the release
 
     @abstractmethod
@@ -120,18 +122,29 @@ class MultiTaskEstimator(BaseEstimator):
         """Add to a run's statement what follows from how the target was read."""
         return statement
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _check_parameters(self) -> None:
         _check.one_of("unknown_task", self.unknown_task, ("error", "shared"))
 
-    def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, tasks: Any = None, **refused: Any) -> Self:
         """Learn one model per task.
 
         Parameters
         ----------
-        X : array, pandas or polars frame of shape (n_rows, n_features)
+        X : array, pandas or polars frame, or scipy sparse matrix, of shape (n_rows, n_features)
+            What is sparse becomes dense: every solver here needs it so.
         y : array-like of shape (n_rows,)
         tasks : array-like of task labels, or the name of a column of X; None is one single task.
         """
+        for name in refused:
+            raise InvalidInput(
+                f"{name}: {type(self).__name__}.fit takes no such argument; sample_weight is for "
+                "SingleTask, Pooled, Averaged, SharedPrior and MeanRegularized estimators"
+            )
         with self._unchanged_if_refused():
             self._fit(X, y, tasks)
         return self
@@ -202,7 +215,7 @@ class MultiTaskEstimator(BaseEstimator):
             "use fit"
         )
 
-    def _fit(self, X: Any, y: Any, tasks: Any) -> None:
+    def _fit(self, X: Any, y: Any, tasks: Any, weights: Any = None) -> None:
         self._check_parameters()
         X, tasks = _input.without_task_column(X, tasks)
         rows = _input.features(self, X, reset=True)
@@ -213,8 +226,19 @@ class MultiTaskEstimator(BaseEstimator):
             _input.labels_of_rows(tasks, len(rows)),
             feature_names=getattr(self, "feature_names_in_", None),
         )
+        if weights is not None:
+            values = _input.row_weights(weights, len(rows))[task_set.order]
+            task_set = task_set.weighted(values, within=self._weights_within)
         self._take(self._learn(task_set, targets[task_set.order]), task_set.names)
+        self._keep_type(rows.dtype)
         self._keep_spread(task_set)
+
+    def _keep_type(self, dtype: Any) -> None:
+        """Hold models in the rows' precision: single stays single."""
+        names = ("coef_", "intercept_", "shared_coef_", "shared_intercept_")
+        for name in names if dtype == np.float32 else ():
+            if getattr(self, name, None) is not None:
+                setattr(self, name, getattr(self, name).astype(np.float32))
 
     def _keep_spread(self, tasks: TaskSet) -> None:
         """Keep what predictions with ``return_std`` need, where it was asked for."""
@@ -273,6 +297,7 @@ class MultiTaskEstimator(BaseEstimator):
     def _append(self, models: Array) -> None:
         """Put further personal models behind the others."""
         added = models[:, 0] if models.shape[1] == 1 else models
+        added = added.astype(self.coef_.dtype)
         self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
         self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
 
@@ -354,6 +379,36 @@ class MultiTaskEstimator(BaseEstimator):
         from tacit.report import write_report
 
         write_report(self, path, **options)
+
+
+class WeightedRows(MultiTaskEstimator):
+    """An estimator whose tasks compute all they say and learn from weighted rows.
+
+    Guarantee: weights act at home, before a message is bounded, and a bound holds whatever a task
+    computed: every sensitivity is what it was, with the task as unit. They are private like rows.
+    """
+
+    def fit(
+        self, X: Any, y: Any = None, *, tasks: Any = None, sample_weight: Any = None, **refused: Any
+    ) -> Self:
+        """Learn one model per task.
+
+        Parameters
+        ----------
+        X, y, tasks : as for every estimator
+        sample_weight : array-like of shape (n_rows,), or None
+            How much rows count, relative to the heaviest of their task, which counts for one row
+            (in pooled learning: of all tasks). Not negative; some row of every task must count.
+        """
+        if refused or sample_weight is None:
+            return super().fit(X, y, tasks=tasks, **refused)
+        self._check_weighted()
+        with self._unchanged_if_refused():
+            self._fit(X, y, tasks, sample_weight)
+        return self
+
+    def _check_weighted(self) -> None:
+        """Refuse, by name, settings under which weights would not count."""
 
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.errors import InvalidInput
+from tacit.estimators._base import WeightedRows
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.accounting.gaussian import gaussian_mu
@@ -17,7 +19,7 @@ from tacit.tasks import TaskSet
 __all__ = ["HierarchicalEstimator"]
 
 
-class HierarchicalEstimator(PrivateEstimator):
+class HierarchicalEstimator(WeightedRows, PrivateEstimator):
     """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
 
     fit_intercept: bool
@@ -51,6 +53,16 @@ class HierarchicalEstimator(PrivateEstimator):
             return Loudness(0.0, pure)
         budget = epsilon if pure else gaussian_mu(epsilon, delta)
         return Loudness(2 / (budget * sizes.n_tasks), pure)
+
+    def _check_weighted(self) -> None:
+        self._check_parameters()
+        usual = isinstance(self._protocol(Sizes(2, 1)), HierarchicalProtocol)
+        open_ = not self._private and type(self)._learn_open is not PrivateEstimator._learn_open
+        if not usual or open_:
+            raise InvalidInput(
+                f"sample_weight: {type(self).__name__} weighs rows in its usual conversation only; "
+                "leave out clip, alpha and n_rounds, and give a finite epsilon"
+            )
 
     @staticmethod
     def _shared_model(public: HierarchicalPublic, sizes: Sizes) -> dict[str, Any]:

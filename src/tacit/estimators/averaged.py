@@ -9,7 +9,13 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._base import (
+    Learned,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    WeightedRows,
+    outputs,
+)
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.ledger import Ledger
@@ -20,7 +26,7 @@ from tacit.tasks import TaskSet
 __all__ = ["AveragedClassifier", "AveragedRegressor"]
 
 
-class _Averaged(PrivateEstimator):
+class _Averaged(WeightedRows, PrivateEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -11,8 +11,8 @@ from tacit._types import Array
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
+    WeightedRows,
     outputs,
 )
 from tacit.numerics.local_fit import local_fit
@@ -23,7 +23,9 @@ from tacit.tasks import TaskSet
 __all__ = ["PooledClassifier", "PooledRegressor"]
 
 
-class _Pooled(MultiTaskEstimator):
+class _Pooled(WeightedRows):
+    _weights_within = "all"
+
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -62,6 +64,8 @@ class _Pooled(MultiTaskEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])
+        if tasks.weights is not None:
+            together = together.weighted(tasks.weights)
         fits = [
             local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
             for output in outputs(together, targets)

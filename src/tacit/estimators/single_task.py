@@ -13,8 +13,8 @@ from tacit.engines.gathering import stacked_in_file
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
+    WeightedRows,
     outputs,
 )
 from tacit.privacy.plan import Plan
@@ -35,7 +35,7 @@ def _statement(n_tasks: int) -> Statement:
     )
 
 
-class _SingleTask(MultiTaskEstimator):
+class _SingleTask(WeightedRows):
     def __init__(
         self,
         alpha: float | str = "auto",

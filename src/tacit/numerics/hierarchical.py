@@ -145,6 +145,9 @@ class SquaredTasks:
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
             rows, y = frame_rows(bucket, tasks.X, frame), bucket.stack(targets)
+            if tasks.weights is not None:  # a row of weight w is √w times the row
+                root = np.sqrt(bucket.stack(tasks.weights))
+                rows, y = rows * root[:, :, None], y * root
             gram[bucket.tasks] = rows.transpose(0, 2, 1) @ rows
             cross[bucket.tasks] = (y[:, None, :] @ rows)[:, 0]
             energy[bucket.tasks] = (y[:, None, :] @ y[:, :, None])[:, 0, 0]
@@ -158,7 +161,7 @@ class SquaredTasks:
             np.where(sound[:, None, None], gram, 0.0),
             np.where(sound[:, None], cross, 0.0),
             np.where(sound, energy, 0.0),
-            np.where(sound, tasks.counts, 0).astype(np.float64),
+            np.where(sound, tasks.amounts, 0.0),
         )
 
     @np.errstate(all="ignore")

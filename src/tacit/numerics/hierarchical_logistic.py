@@ -113,7 +113,7 @@ class LogisticTasks:
                 (rows[:, None] @ roots).reshape(b * c, n, p),
                 (rows[:, None] @ means[:, :, None]).reshape(b * c, n),
                 np.repeat(labels, c, axis=0),
-                np.repeat(bucket.mask.astype(np.float64), c, axis=0),
+                np.repeat(bucket.shares(self.tasks.weights), c, axis=0),
                 np.ones((b * c, p)),
             )
             modes = newton(stack, np.zeros((b * c, p)))

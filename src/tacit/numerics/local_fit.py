@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit._types import Array, IntArray
+from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.ridge import ridge_paths
@@ -43,11 +43,13 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     A strength then means the same whatever the unit of the features and the number of rows.
     """
     X = tasks.X.astype(np.float64, copy=False)
-    raw = tasks.task_sums(np.einsum("nd,nd->n", X, X))
+    w = tasks.weights
+    square = np.einsum("nd,nd->n", X, X)
+    raw = tasks.task_sums(square if w is None else w * square)
     squares = raw
     if intercept:
-        sums = tasks.task_sums(X)
-        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.counts
+        sums = tasks.task_sums(X if w is None else w[:, None] * X)
+        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.amounts
     # A task of equal rows has no scale of its own, up to rounding, nor has one at the ends of the
     # float range; judged by its own rows alone.
     usable = (squares > 1e-12 * raw) & (squares > _LEAST_SCALE) & (squares < 1 / _LEAST_SCALE)
@@ -55,7 +57,7 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     return scale[:, None] * multiples
 
 
-def leave_one_out_weights(errors: Array, counts: IntArray, loss: Loss) -> Array:
+def leave_one_out_weights(errors: Array, counts: Array, loss: Loss) -> Array:
     """Return weights (a, m) of candidates with leave-one-out ``errors`` (a, m), summing to 1.
 
     The weight is the candidate's leave-one-out likelihood to the power ¼: ``error^(−n/8)`` for
@@ -121,7 +123,7 @@ def _fit(
     fit = ridge_paths if loss.name == "squared" else logistic_paths
     paths = [fit(tasks, alphas, intercept=intercept, **prior) for prior in priors]
     errors = np.concatenate([path.loo_errors for path in paths])
-    weights = leave_one_out_weights(errors, tasks.counts, loss)
+    weights = leave_one_out_weights(errors, tasks.amounts, loss)
     coef = np.concatenate([path.coef for path in paths])
     offset = np.concatenate([path.intercept for path in paths])
     return LocalFit(*settled(weighted(weights, coef), weighted(weights, offset)))
@@ -141,12 +143,16 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
     if not few.any():
         return fit
     small = tasks.take_tasks(np.flatnonzero(few))
-    counts, y = small.counts, np.asarray(small.y, dtype=np.float64)
+    amounts, y = small.amounts, np.asarray(small.y, dtype=np.float64)
     X = small.X.astype(np.float64, copy=False)
-    centre, level = small.task_sums(X) / counts[:, None], small.task_sums(y) / counts
+    w = np.ones(len(y)) if small.weights is None else small.weights
+
+    def mean(values: Array) -> Array:
+        return (small.task_sums((values.T * w).T).T / amounts).T
+
+    centre, level = mean(X), mean(y)
     apart = y - level[small.task_of_row]
-    spread = np.sqrt(small.task_sums(apart * apart) / counts)
-    length = np.sqrt(small.task_sums(np.einsum("nd,nd->n", X, X)) / counts)
+    spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(np.einsum("nd,nd->n", X, X)))
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
     most = np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)

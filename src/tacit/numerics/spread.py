@@ -109,8 +109,9 @@ def spread_alone(tasks: TaskSet, *, intercept: bool) -> Spread:
 
     Strengths are averaged by their evidence; the intercept has a flat prior.
     """
-    X, y = tasks.X.astype(np.float64, copy=False), np.asarray(tasks.y, dtype=np.float64)
-    counts = tasks.counts.astype(np.float64)
+    w = np.ones(tasks.n_rows) if tasks.weights is None else tasks.weights
+    X, y = w[:, None] * tasks.X, w * np.asarray(tasks.y, dtype=np.float64)
+    counts = tasks.amounts
     m, d, flat = tasks.n_tasks, tasks.n_features, float(intercept)
     centre, level = np.zeros((m, d)), np.zeros(m)
     if intercept:
@@ -121,8 +122,9 @@ def spread_alone(tasks: TaskSet, *, intercept: bool) -> Spread:
     alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
     for part in _batches(np.arange(m), d):
         some = tasks.take_tasks(slice(int(part[0]), int(part[-1]) + 1))
-        rows = some.X - centre[part][some.task_of_row]
-        target = np.asarray(some.y) - level[part][some.task_of_row]
+        root = np.ones(some.n_rows) if some.weights is None else np.sqrt(some.weights)
+        rows = root[:, None] * (some.X - centre[part][some.task_of_row])
+        target = root * (np.asarray(some.y) - level[part][some.task_of_row])
         cross, energy = some.task_sums(rows * target[:, None]), some.task_sums(target**2)
         gram = some.task_sums((rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1))
         values, vectors = eigh(gram.reshape(-1, d, d))
