@@ -91,8 +91,10 @@ def _json(model: Any, tasks: tuple[Hashable, ...]) -> str:
         body["classes"] = model.classes_.tolist()
         two = len(model.classes_) == 2
         each = "1 / (1 + exp(-score))"
-        how += f"; probability of the second class = {each}" if two else (
-            f"; probability of a class = {each}, divided by the sum over classes"
+        how += (
+            f"; probability of the second class = {each}"
+            if two
+            else (f"; probability of a class = {each}, divided by the sum over classes")
         )
     body |= {"prediction": how, "features": _features(model), "tasks": []}
     for task in tasks:
@@ -114,7 +116,7 @@ def _onnx(model: Any, tasks: tuple[Hashable, ...]) -> bytes:
         ) from None
     if len(tasks) != 1:
         raise InvalidInput(
-            f"task=None: an .onnx file holds one party's model, and there are {len(tasks)}; name one"
+            f"task=None: an .onnx file holds one party's model, not {len(tasks)}; name one"
         )
     coef, intercept = _outputs(model, tasks[0])
     k, d = coef.shape

@@ -183,7 +183,9 @@ def test_sparse_rows_that_would_fill_the_memory_are_refused():
         tacit.SingleTaskRegressor().fit(huge, np.zeros(100_000))
 
 
-@pytest.mark.parametrize("name", ["SharedPriorRegressor", "LowRankRegressor", "SingleTaskRegressor"])
+@pytest.mark.parametrize(
+    "name", ["SharedPriorRegressor", "LowRankRegressor", "SingleTaskRegressor"]
+)
 def test_single_precision_stays_single(rows, name, tmp_path):
     X, y, tasks, _ = rows
     model = _model(name).fit(X.astype(np.float32), y, tasks=tasks)

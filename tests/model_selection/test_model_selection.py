@@ -51,7 +51,9 @@ def test_folds_test_every_row_once_and_follow_from_the_tasks_own_rows(rows):
     assert sorted(np.concatenate(folds)) == list(range(92))
     # Without another task the rows of "north" are dealt as before.
     kept = np.flatnonzero(tasks != "south")
-    fewer = [kept[test] for _, test in TaskKFold(5, random_state=1).split(X[kept], groups=tasks[kept])]
+    fewer = [
+        kept[test] for _, test in TaskKFold(5, random_state=1).split(X[kept], groups=tasks[kept])
+    ]
     for one, other in zip(folds, fewer, strict=True):
         assert set(one[tasks[one] == "north"]) == set(other[tasks[other] == "north"])
 
@@ -81,7 +83,8 @@ def test_scikit_learns_own_search_scores_without_nan_and_without_requests(rows):
         )
     assert search.best_params_ == {"alpha": 0.1}
     assert -0.5 < search.best_score_ < 0
-    assert np.isfinite(scores).all() and scores.min() > 0.9
+    assert np.isfinite(scores).all()
+    assert scores.min() > 0.9
 
 
 def test_a_pipeline_with_a_column_transformer_goes_through_a_search(rows):
@@ -182,7 +185,8 @@ def test_a_grid_search_over_private_candidates_must_be_declared(crowd):
     with pytest.raises(PrivacyLeak, match="PrivateSearch"):
         GridSearch(model, grid, cv=2).fit(X, y, tasks=tasks)
     search = GridSearch(model, grid, cv=2, choice="unprotected").fit(X, y, tasks=tasks)
-    assert not search.privacy_.sound and not search.best_estimator_.privacy_.holds
+    assert not search.privacy_.sound
+    assert not search.best_estimator_.privacy_.holds
     assert search.privacy_.epsilon > 4.0
     assert search.best_params_ in search.cv_results_["params"]
     assert search.predict(X, tasks=tasks).shape == y.shape
@@ -193,4 +197,5 @@ def test_a_grid_search_without_privacy_is_free_to_choose(rows):
     search = GridSearch(tacit.SingleTaskRegressor(), {"alpha": [0.1, 1000.0]}, cv=3)
     search.fit(X, y, tasks=tasks)
     assert search.best_params_ == {"alpha": 0.1}
-    assert search.privacy_.holds and search.privacy_.epsilon == 0
+    assert search.privacy_.holds
+    assert search.privacy_.epsilon == 0

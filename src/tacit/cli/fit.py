@@ -17,7 +17,7 @@ from tacit.cli._options import (
     number_or_auto,
     settings_of,
 )
-from tacit.cli._output import Json, Quiet, begin
+from tacit.cli._output import Json, Quiet, begin, current
 from tacit.cli.run.config import read_config, read_unfinished
 from tacit.errors import InvalidInput
 
@@ -226,14 +226,15 @@ def read_rows(asked: dict[str, Any]) -> tuple[Intake, Any]:
     """Read the file that the options name; return how it becomes features, and its rows."""
     from tacit.cli.table.read import read_table
 
-    columns = read_table(
-        asked["data"],
-        format=asked["format"],
-        separator=asked["separator"],
-        encoding=text_encoding(asked["encoding"]),
-    )
-    intake = _intake(columns, asked)
-    return intake, _prepared(columns, intake, asked)
+    with current().step(f"reading {asked['data']}"):
+        columns = read_table(
+            asked["data"],
+            format=asked["format"],
+            separator=asked["separator"],
+            encoding=text_encoding(asked["encoding"]),
+        )
+        intake = _intake(columns, asked)
+        return intake, _prepared(columns, intake, asked)
 
 
 def text_encoding(encoding: str) -> str:

@@ -64,10 +64,11 @@ def report(
         from tacit.cli.fit import text_encoding
         from tacit.cli.table.read import read_table
 
-        table = read_table(
-            file, format=format, separator=separator, encoding=text_encoding(encoding)
-        )
-        return _scored(table, model, intake, fill, manifest, party)
+        with output.step(f"reading {file}"):
+            table = read_table(
+                file, format=format, separator=separator, encoding=text_encoding(encoding)
+            )
+            return _scored(table, model, intake, fill, manifest, party)
 
     if data is not None:
         shown |= rows(data)

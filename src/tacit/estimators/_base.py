@@ -512,7 +512,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         super().__init_subclass__(**options)
         constructor = inspect.signature(cls.__init__)
         if cls.__init__ is not object.__init__ and "classes" not in constructor.parameters:
-            cls.__init__ = _classes.with_classes(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _classes.with_parameter(cls.__init__, "classes", None)  # type: ignore[method-assign]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -12,7 +12,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 
-__all__ = ["features", "labels_of_rows", "row_weights", "take_rows", "target", "without_task_column"]
+__all__ = [
+    "features",
+    "labels_of_rows",
+    "row_weights",
+    "take_rows",
+    "target",
+    "without_task_column",
+]
 
 
 _MOST_DENSE = 1 << 31  # numbers: 16 GB of doubles
@@ -74,7 +81,7 @@ def _dense(rows: Any) -> Array:
     if n_rows * d > _MOST_DENSE:
         raise InvalidInput(
             f"X: sparse with {n_rows} × {d} entries, which would take "
-            f"{n_rows * d * rows.dtype.itemsize / 2**30:.0f} GB dense; choose or hash features first"
+            f"{n_rows * d * rows.dtype.itemsize / 2**30:.0f} GB dense; choose or hash features"
         )
     dense: Array = rows.toarray()
     return dense

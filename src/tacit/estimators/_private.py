@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from abc import abstractmethod
@@ -17,7 +18,9 @@ from tacit.engines import Checkpoint, Unkept, conduct, engine_from, fold
 from tacit.engines.conduct import history_of, late_models, rehearse
 from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
+from tacit.estimators import _classes
 from tacit.estimators._base import Found, Learned, MultiTaskEstimator
+from tacit.estimators._progress import check_progress, watching
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -32,9 +35,7 @@ from tacit.tasks import ParquetTasks, TaskSet
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
 _PUBLIC = "the number of tasks and the features are public"
-_ALONE = (
-    "this fit alone is counted: it has no ledger, and other fits on the same rows add to its ε"
-)
+_ALONE = "this fit alone is counted: it has no ledger, and other fits on the same rows add to its ε"
 
 
 def default_delta(n_units: int) -> float:
@@ -104,7 +105,10 @@ class PrivateEstimator(MultiTaskEstimator):
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
         Where tasks live, such as `tacit.engines.Local` with a limit on batches.
-    progress : callable(release, n_releases) or None
+    progress : True, callable(release, n_releases) or None
+        True shows a bar with the releases made and their ε.
+    verbose : bool, default False
+        Write a line to standard error after every release.
     unknown_task : "error" or "shared"
 
     To add a method: `_protocol` from public sizes, and `_read_public` where releases give a shared
@@ -119,12 +123,22 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    verbose: bool | int = False
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
     _not_protected: tuple[str, ...] = ()
     _definition: str = "auto"
     _sizes: Sizes | None = None  # of a fit that held a conversation
     _checkpoint: Unkept | Checkpoint = Unkept()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every private estimator the parameter ``verbose``."""
+        super().__init_subclass__(**options)
+        constructor = inspect.signature(cls.__init__)
+        if "epsilon" in constructor.parameters and "verbose" not in constructor.parameters:
+            cls.__init__ = _classes.with_parameter(  # type: ignore[method-assign]
+                cls.__init__, "verbose", False
+            )
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -204,10 +218,7 @@ class PrivateEstimator(MultiTaskEstimator):
                 raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
         check_data(self.data)
         engine_from(self.engine)
-        if self.progress is not None and not callable(self.progress):
-            raise InvalidInput(
-                f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
-            )
+        check_progress(self.progress, self.verbose)
 
     def _n_units(self, sizes: Sizes) -> int:
         """Return the public number of what is protected."""
@@ -287,14 +298,16 @@ class PrivateEstimator(MultiTaskEstimator):
         schedule = self._schedule(protocol, sizes)
         engine = engine_from(self.engine, homes=self._checkpoint.homes)
         parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
-        with self._board(schedule, sizes, charged=charged) as billboard:
+        delta, name = self._run_delta(sizes), type(self).__name__
+        watched = watching(self.progress, self.verbose, schedule, self._unit, delta, name)
+        with self._board(schedule, sizes, charged=charged) as billboard, watched as advance:
             outcome = conduct(
                 protocol,
                 schedule,
                 parties,
                 billboard,
                 entropy=entropy.child("curator"),
-                progress=self.progress,
+                progress=advance,
             )
             finished = parties.finish(outcome.public)
             models = (

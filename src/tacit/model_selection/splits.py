@@ -24,7 +24,11 @@ class _TaskSplitter(BaseCrossValidator):
     n_splits: int
 
     def split(
-        self, X: Any, y: Any = None, groups: Any = None, tasks: Any = None
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        groups: Any = None,
+        tasks: Any = None,
     ) -> Iterator[tuple[AnyArray, AnyArray]]:
         """Yield (train, test) positions of rows; every task is in every training set.
 
@@ -75,8 +79,8 @@ class TaskKFold(_TaskSplitter):
     random_state : int or None
         Seed of the shuffle. Splits carry no privacy; with None every call deals anew.
 
-    A task with fewer rows than folds is tested in as many folds as it has rows, a task of one row in
-    none.
+    A task with fewer rows than folds is tested in as many folds as it has rows, a task of one row
+    in none.
 
     Guarantee: a task's folds follow from the seed, its name and its own number of rows.
     """

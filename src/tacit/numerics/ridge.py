@@ -125,7 +125,10 @@ def ridge_paths(
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
         V, b, loo = _bucket_path(tasks, y, bucket, prior, chosen, intercept)
-        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket, tasks.weights)
+        models, mean_square = (
+            prior.models(V, bucket.tasks),
+            _mean_square(loo, bucket, tasks.weights),
+        )
         _settle(models, b, mean_square)
         coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
@@ -166,7 +169,10 @@ def ridge_best(
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
         V, b, loo = _bucket_path(tasks, y, bucket, prior, chosen, intercept)
-        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket, tasks.weights)
+        models, mean_square = (
+            prior.models(V, bucket.tasks),
+            _mean_square(loo, bucket, tasks.weights),
+        )
         _settle(models, b, mean_square)
         row, best = np.arange(len(V)), np.argmin(mean_square, axis=1)
         coef[bucket.tasks] = models[row, best]
@@ -235,8 +241,8 @@ def _dual_path(
 
     The leave-one-out residual is ``c_r / [(K + α)⁻¹]_rr``, which stays accurate as α → 0. With
     centred data the intercept's share 1/n of the leverage has to come off. The vector ``centred``
-    (ones, or the roots of weights) is in K's null space; giving it the eigenvalue of the trace's size first keeps that subtraction
-    from cancelling.
+    (ones, or the roots of weights) is in K's null space; giving it the eigenvalue of the trace's
+    size first keeps that subtraction from cancelling.
     """
     kernel = rows @ rows.transpose(0, 2, 1)
     shift = np.zeros((len(rows), 1))

@@ -27,8 +27,6 @@ def ledger_copy(path: Path) -> Iterator[Ledger]:
             ):
                 source.backup(target)
         except sqlite3.Error as error:
-            raise LedgerError(
-                f"{path}: {error}; it is no ledger, or cannot be opened"
-            ) from error
+            raise LedgerError(f"{path}: {error}; it is no ledger, or cannot be opened") from error
         with Ledger(copy) as ledger:
             yield ledger

@@ -94,7 +94,9 @@ def _interval(draws: Array) -> tuple[float, float, float]:
     return float(value), float(low), float(high)
 
 
-def _measure(name: str, draws: Sequence[Array], *, percent: bool = False, note: str = "") -> Measure:
+def _measure(
+    name: str, draws: Sequence[Array], *, percent: bool = False, note: str = ""
+) -> Measure:
     values, low, high = np.array([_interval(one) for one in draws]).T
     return Measure(name, values, low, high, percent, note)
 
@@ -140,7 +142,10 @@ def _of_numbers(
 def _of_probabilities(y: AnyArray, answers: Sequence[Answers], rows: Resampled) -> list[Measure]:
     every = [np.asarray(one.shares) for one in answers]
     row = np.arange(len(y))
-    losses = [rows.means(-np.log(np.maximum(np.where(y < 0, 0.0, shares[row, y]), _LEAST))) for shares in every]
+    losses = [
+        rows.means(-np.log(np.maximum(np.where(y < 0, 0.0, shares[row, y]), _LEAST)))
+        for shares in every
+    ]
     k = every[0].shape[1]
     tested = (1,) if k == 2 else range(k)
     areas = [

@@ -147,7 +147,9 @@ def _headline(facts: Facts) -> str:
         said.append("Nothing left any task, so nobody learned anything about anybody.")
     else:
         weak = ", which is weak protection" if _weak(facts) else ""
-        said.append(f"The privacy of {whom} is kept within ε\u00a0=\u00a0{number(statement.epsilon)}{weak}.")
+        said.append(
+            f"The privacy of {whom} is kept within ε\u00a0=\u00a0{number(statement.epsilon)}{weak}."
+        )
     return " ".join(said)
 
 

@@ -11,7 +11,7 @@ from tacit._types import AnyArray, Array
 from tacit.report.markup import Markup, number, tag
 from tacit.report.svg import Axis, line, text
 
-__all__ = ["audit_plot", "histogram", "map_plot", "spectrum_plot", "reliability_plot"]
+__all__ = ["audit_plot", "histogram", "map_plot", "reliability_plot", "spectrum_plot"]
 
 _MOST_NAMES = 60
 

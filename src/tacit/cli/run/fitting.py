@@ -17,13 +17,13 @@ from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
 from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_csv, write_intake
 from tacit.cli.run.methods import parameters_of
-from tacit.privacy.rehearsal import ledger_copy
 from tacit.cli.run.report_page import write_page
 from tacit.cli.table.prepare import Prepared
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.plan import Plan
+from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import Statement
 
 __all__ = ["Request", "Run", "dry_run", "run"]
