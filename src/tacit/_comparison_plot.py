@@ -16,6 +16,7 @@ __all__ = ["plot"]
 _COLOURS = ("#0b63a5", "#ae4c08", "#00755a", "#86478a", "#5d6068")
 _MARKS = ("o", "s", "D", "^", "P")
 _QUIET = "#5a5f69"
+_NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 
 def plot(found: Comparison, path: Path) -> Path:
@@ -53,7 +54,7 @@ def _draw(axes: Any, found: Comparison) -> None:
     axes.set_xticks(budgets, [f"{value:g}" for value in budgets])
     axes.minorticks_off()
     axes.set_xlabel("ε of one fit (smaller is more private)")
-    axes.set_ylabel(f"{found.measure} on held-out rows")
+    axes.set_ylabel(f"{_NAMES.get(found.measure, found.measure)} on held-out rows")
     axes.set_title(
         f"{found.n_tasks} tasks, {found.n_rows} rows; band: deviation over splits",
         fontsize=9.5,

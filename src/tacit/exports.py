@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,11 @@ def export(model: Any, path: str | PathLike[str], *, task: Hashable | None = Non
     if task is not None and task not in names:
         raise InvalidInput(f"task={task!r}: not one of the model's {len(names)} tasks")
     file, chosen = Path(path), names if task is None else (task,)
-    writers = {".csv": _csv, ".json": _json, ".onnx": _onnx}
+    writers: dict[str, Callable[[Any, tuple[Hashable, ...]], str | bytes]] = {
+        ".csv": _csv,
+        ".json": _json,
+        ".onnx": _onnx,
+    }
     if file.suffix.lower() not in writers:
         raise InvalidInput(f"path={str(path)!r}: must end in {', '.join(writers)}")
     write_whole(file, writers[file.suffix.lower()](model, chosen))

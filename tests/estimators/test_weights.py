@@ -150,7 +150,7 @@ def test_bad_weights_and_estimators_that_take_none_are_refused_by_name(rows):
     model = tacit.SharedPriorRegressor()
     for wrong, said in (
         (-weights, "not negative"),
-        (np.where(tasks == 7, 0.0, weights), "task 7"),
+        (np.where(tasks == 7, 0.0, weights), "task 7 has weight zero"),
         (weights[1:], "one number per row"),
         (np.full(len(X), np.nan), "finite"),
     ):

@@ -277,7 +277,7 @@ class TaskSet:
         empty = np.flatnonzero(most == 0)
         if empty.size:
             raise InvalidInput(
-                f"sample_weight: every row of task {self.names[empty[0]]!r} has the weight 0; "
+                f"sample_weight: every row of task {self.names[empty[0]]!r} has weight zero; "
                 "leave the task out"
             )
         scale = most[self.task_of_row] if within == "task" else most.max()
