@@ -28,7 +28,7 @@ def plot(found: Comparison, path: Path) -> Path:
         raise InvalidInput(
             "plot: needs matplotlib; install it with pip install 'tacit[report]'"
         ) from None
-    figure = Figure(figsize=(7.2, 4.3), dpi=150, layout="constrained")
+    figure = Figure(figsize=(6.2, 4.7), dpi=150, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     if path.suffix.lstrip(".").lower() not in canvas.get_supported_filetypes():
         raise InvalidInput(f"path={str(path)!r}: must end in .png, .svg or .pdf")
@@ -64,7 +64,8 @@ def _draw(axes: Any, found: Comparison) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.grid(axis="y", color="#e2dfd8", linewidth=0.8)
-    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    # Below, so that the picture keeps its width on a phone.
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
 
 
 _LEVELS: dict[str, Any] = {"single-task": "-", "pooled": (0, (5, 2))}
