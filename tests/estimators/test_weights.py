@@ -157,8 +157,9 @@ def test_bad_weights_and_estimators_that_take_none_are_refused_by_name(rows):
         with pytest.raises(InvalidInput, match=said):
             model.fit(X, y, tasks=tasks, sample_weight=wrong)
         assert not hasattr(model, "coef_")
-    with pytest.raises(InvalidInput, match=r"sample_weight: LowRankRegressor"):
-        tacit.LowRankRegressor().fit(X, y, tasks=tasks, sample_weight=weights)
+    for name in set(tacit.ESTIMATORS) - set(WEIGHTED):
+        with pytest.raises(InvalidInput, match=f"sample_weight: {name}"):
+            getattr(tacit, name)().fit(X, y > 0, tasks=tasks, sample_weight=weights)
     with pytest.raises(InvalidInput, match="sample_weight: MeanRegularizedRegressor"):
         tacit.MeanRegularizedRegressor(clip=2.0).fit(X, y, tasks=tasks, sample_weight=weights)
 

@@ -42,7 +42,7 @@ def takes_data_options(command: Callable[..., None]) -> Callable[..., None]:
     def taking(**given: Any) -> None:
         command(**given)
 
-    del taking.__wrapped__  # type: ignore[attr-defined]
+    del taking.__wrapped__
     taking.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     taking.__annotations__ = {one.name: one.annotation for one in every}
     return taking

@@ -83,6 +83,9 @@ class MultiTaskEstimator(BaseEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"tasks": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"tasks": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"tasks": True}
+    noise_: Array  # kept with intervals, for predict(…, return_std=True)
+    centre_: Array
+    spread_: Array | None
     _loss: Loss
     unknown_task: str = "error"
     # Further fitted arrays with the task on axis 0, to be saved.
@@ -140,14 +143,18 @@ class MultiTaskEstimator(BaseEstimator):
         y : array-like of shape (n_rows,)
         tasks : array-like of task labels, or the name of a column of X; None is one single task.
         """
-        for name in refused:
+        self._refuse(refused)
+        with self._unchanged_if_refused():
+            self._fit(X, y, tasks)
+        return self
+
+    def _refuse(self, unknown: dict[str, Any]) -> None:
+        """Refuse arguments that this estimator's fit does not take, by name."""
+        for name in unknown:
             raise InvalidInput(
                 f"{name}: {type(self).__name__}.fit takes no such argument; sample_weight is for "
                 "SingleTask, Pooled, Averaged, SharedPrior and MeanRegularized estimators"
             )
-        with self._unchanged_if_refused():
-            self._fit(X, y, tasks)
-        return self
 
     def fit_parquet(
         self,
@@ -249,11 +256,12 @@ class MultiTaskEstimator(BaseEstimator):
 
     def _append_spread(self, tasks: TaskSet) -> None:
         """Put a later party's spread behind the others, where there are any."""
-        if getattr(self, "spread_", None) is not None:
+        kept: Array | None = getattr(self, "spread_", None)
+        if kept is not None:
             found = self._spread(within_range(tasks))
             self.noise_ = np.concatenate([self.noise_, found.noise])
             self.centre_ = np.concatenate([self.centre_, found.centre])
-            self.spread_ = np.concatenate([self.spread_, found.spread])
+            self.spread_ = np.concatenate([kept, found.spread])
 
     def _take(self, learned: Found, names: tuple[Hashable, ...]) -> None:
         """Keep what was learned as fitted attributes."""
@@ -446,7 +454,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         return (predicted, self._deviations(X, tasks)) if return_std else predicted
 
     def _deviations(self, X: Any, tasks: Any) -> Array:
-        if getattr(self, "spread_", None) is None:
+        spread: Array | None = getattr(self, "spread_", None)
+        if spread is None:
             raise InvalidInput(
                 f"return_std=True: this {type(self).__name__} kept no spread; fit with "
                 "intervals=True (SharedPrior, MeanRegularized and SingleTask regressors have it)"
@@ -465,7 +474,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
             part = slice(first, first + chunk)
             own = index[part]
             apart = np.column_stack([rows[part] - self.centre_[own], np.ones(len(own))])
-            open_ = np.einsum("np,npq,nq->n", apart, self.spread_[own], apart)
+            open_ = np.einsum("np,npq,nq->n", apart, spread[own], apart)
             found[part] = np.sqrt(self.noise_[own] + np.maximum(open_, 0.0))
         return found
 

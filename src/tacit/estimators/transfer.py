@@ -145,6 +145,7 @@ class TransferEstimator(RowPrivateClassifier):
         source: Any = None,
         tasks: Any = None,
         source_task: Any = None,
+        **refused: Any,
     ) -> Self:
         """Learn the target's model, continuing from one or several sources.
 
@@ -160,6 +161,7 @@ class TransferEstimator(RowPrivateClassifier):
 
         Without any source the target learns from its own rows alone.
         """
+        self._refuse(refused)
         before = dict(vars(self))
         try:
             self._sources = _request(source, source_task, tasks)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.ridge import ridge_paths
@@ -57,7 +57,7 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     return scale[:, None] * multiples
 
 
-def leave_one_out_weights(errors: Array, counts: Array, loss: Loss) -> Array:
+def leave_one_out_weights(errors: Array, counts: Array | IntArray, loss: Loss) -> Array:
     """Return weights (a, m) of candidates with leave-one-out ``errors`` (a, m), summing to 1.
 
     The weight is the candidate's leave-one-out likelihood to the power ¼: ``error^(−n/8)`` for
