@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from tacit._types import AnyArray, Array
@@ -125,7 +125,8 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return frame[rows].to_native()
-    return csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
+    sparse: Any = X  # whose kinds have no common type that can be indexed
+    return sparse.tocsr()[rows] if issparse(X) else np.asarray(X)[rows]
 
 
 def labels_of_rows(tasks: Any, n_rows: int) -> Any:
