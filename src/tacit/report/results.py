@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacit._types import AnyArray, Array
+from tacit.report.baselines import THESE_ROWS
 from tacit.report.evaluation import Evaluation
 from tacit.report.markup import (
     Markup,
@@ -144,8 +145,9 @@ def _calibration(evaluation: Evaluation) -> Markup | None:
 def _compared_how(evaluation: Evaluation) -> Markup | None:
     if not evaluation.crossed:
         return None
+    names = " and ".join(name.removesuffix(THESE_ROWS) for name in evaluation.methods[1:])
     text = (
-        "Single-task and pooled models were learned from these same rows, in folds: each answer "
+        f"{names.capitalize()} models were learned from these same rows, in folds: each answer "
         "comes from a model that did not see the row. They had other rows to learn from than this "
         "model; hand in the rows it was fitted on for a comparison like for like."
     )
