@@ -317,6 +317,10 @@ class PrivateEstimator(MultiTaskEstimator):
             )
         self._sizes = self._public_sizes(sizes)
         statements = self._statements(schedule, billboard, sizes)
+        stated: Statement = statements["privacy_"]
+        if self.ledger is None and not charged and stated.private and stated.n_releases:
+            assumed = (*stated.assumptions, _ALONE)
+            statements["privacy_"] = replace(stated, assumptions=assumed)
         return Conversation(models, outcome.public, outcome.history, billboard, statements)
 
     def _board(
@@ -368,7 +372,7 @@ class PrivateEstimator(MultiTaskEstimator):
             definition=self._definition,
             curator=schedule.trust(self._unit) if schedule.rounds else "none",
             n_units=self._n_units(sizes),
-            assumptions=(*self._assumptions, *([_ALONE] if self.ledger is None else ())),
+            assumptions=self._assumptions,
             not_protected=self._not_protected,
         )
         return {"privacy_": found}
