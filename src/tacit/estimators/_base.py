@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
-from tacit.estimators import _classes, _input
+from tacit.estimators import _classes, _input, _intervals
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.statement import Statement
@@ -35,8 +35,7 @@ from tacit.tasks import ParquetTasks, TaskSet, within_range
 if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
 
-__all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskRegressor"]
-__all__ += ["WeightedRows", "outputs"]
+__all__ = ["Learned", "MultiTaskClassifier", "MultiTaskEstimator", "MultiTaskRegressor", "outputs"]
 
 _PREDICTION_CHUNK = 1 << 22  # gathered coefficients held at once while predicting
 
@@ -247,21 +246,12 @@ class MultiTaskEstimator(BaseEstimator):
             if getattr(self, name, None) is not None:
                 setattr(self, name, getattr(self, name).astype(np.float32))
 
-    def _keep_spread(self, tasks: TaskSet) -> None:
+    def _keep_spread(self, tasks: TaskSet, *, later: bool = False) -> None:
         """Keep what predictions with ``return_std`` need, where it was asked for."""
 
     def _spread(self, tasks: TaskSet) -> Spread:
         """Return what a task's own rows leave open; of its own prior, unless a method has more."""
         return spread_alone(tasks, intercept=getattr(self, "fit_intercept", True))
-
-    def _append_spread(self, tasks: TaskSet) -> None:
-        """Put a later party's spread behind the others, where there are any."""
-        kept: Array | None = getattr(self, "spread_", None)
-        if kept is not None:
-            found = self._spread(within_range(tasks))
-            self.noise_ = np.concatenate([self.noise_, found.noise])
-            self.centre_ = np.concatenate([self.centre_, found.centre])
-            self.spread_ = np.concatenate([kept, found.spread])
 
     def _take(self, learned: Found, names: tuple[Hashable, ...]) -> None:
         """Keep what was learned as fitted attributes."""
@@ -298,7 +288,7 @@ class MultiTaskEstimator(BaseEstimator):
         single = targets.shape[1] == 1
         task_set = TaskSet.from_arrays(rows, targets[:, 0] if single else targets.argmax(axis=1))
         self._append(self._later(task_set, targets[task_set.order]))
-        self._append_spread(task_set)
+        self._keep_spread(task_set, later=True)
         self.task_names_ = (*self.task_names_, name)
         return self
 
@@ -389,36 +379,6 @@ class MultiTaskEstimator(BaseEstimator):
         write_report(self, path, **options)
 
 
-class WeightedRows(MultiTaskEstimator):
-    """An estimator whose tasks compute all they say and learn from weighted rows.
-
-    Guarantee: weights act at home, before a message is bounded, and a bound holds whatever a task
-    computed: every sensitivity is what it was, with the task as unit. They are private like rows.
-    """
-
-    def fit(
-        self, X: Any, y: Any = None, *, tasks: Any = None, sample_weight: Any = None, **refused: Any
-    ) -> Self:
-        """Learn one model per task.
-
-        Parameters
-        ----------
-        X, y, tasks : as for every estimator
-        sample_weight : array-like of shape (n_rows,), or None
-            How much rows count, relative to the heaviest of their task, which counts for one row
-            (in pooled learning: of all tasks). Not negative; some row of every task must count.
-        """
-        if refused or sample_weight is None:
-            return super().fit(X, y, tasks=tasks, **refused)
-        self._check_weighted()
-        with self._unchanged_if_refused():
-            self._fit(X, y, tasks, sample_weight)
-        return self
-
-    def _check_weighted(self) -> None:
-        """Refuse, by name, settings under which weights would not count."""
-
-
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """A regressor with the squared loss."""
 
@@ -454,35 +414,12 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         return (predicted, self._deviations(X, tasks)) if return_std else predicted
 
     def _deviations(self, X: Any, tasks: Any) -> Array:
-        spread: Array | None = getattr(self, "spread_", None)
-        if spread is None:
-            raise InvalidInput(
-                f"return_std=True: this {type(self).__name__} kept no spread; fit with "
-                "intervals=True (SharedPrior, MeanRegularized and SingleTask regressors have it)"
-            )
         X, tasks = _input.without_task_column(X, tasks)
         rows = _input.features(self, X, reset=False)
-        index = self._index_of_tasks(tasks, len(rows))
-        if (index < 0).any():
-            raise UnknownTask(
-                "return_std=True: a task that was not there at fit time has no rows to judge its "
-                "predictions by; leave its rows out"
-            )
-        found = np.empty(len(rows))
-        chunk = max(1, _PREDICTION_CHUNK // (rows.shape[1] + 1) ** 2)
-        for first in range(0, len(rows), chunk):
-            part = slice(first, first + chunk)
-            own = index[part]
-            apart = np.column_stack([rows[part] - self.centre_[own], np.ones(len(own))])
-            open_ = np.einsum("np,npq,nq->n", apart, spread[own], apart)
-            found[part] = np.sqrt(self.noise_[own] + np.maximum(open_, 0.0))
-        return found
+        return _intervals.deviations(self, rows, self._index_of_tasks(tasks, len(rows)))
 
-    def _keep_spread(self, tasks: TaskSet) -> None:
-        self.spread_ = None
-        if getattr(self, "intervals", False):
-            found = self._spread(within_range(tasks))
-            self.noise_, self.centre_, self.spread_ = found.noise, found.centre, found.spread
+    def _keep_spread(self, tasks: TaskSet, *, later: bool = False) -> None:
+        _intervals.keep(self, within_range(tasks), later=later)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
         """Return R² over all rows."""

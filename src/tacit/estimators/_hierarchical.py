@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InvalidInput
-from tacit.estimators._base import WeightedRows
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.accounting.gaussian import gaussian_mu
 from tacit.privacy.mechanisms import MECHANISMS

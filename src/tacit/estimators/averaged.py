@@ -13,10 +13,10 @@ from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
     MultiTaskRegressor,
-    WeightedRows,
     outputs,
 )
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement

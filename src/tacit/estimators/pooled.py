@@ -12,9 +12,9 @@ from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
     MultiTaskRegressor,
-    WeightedRows,
     outputs,
 )
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement

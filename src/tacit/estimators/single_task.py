@@ -14,9 +14,9 @@ from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
     MultiTaskRegressor,
-    WeightedRows,
     outputs,
 )
+from tacit.estimators._weighted import WeightedRows
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
