@@ -53,4 +53,5 @@ def prepared_rows(rows: dict[str, Any], method: str) -> Prepared:
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(fit).parameters.items()
     }
-    return read_rows({**defaults, **rows, "method": method, "epsilon": None})[1]
+    found: Prepared = read_rows({**defaults, **rows, "method": method, "epsilon": None})
+    return found

@@ -10,9 +10,16 @@ from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
 from tacit.tasks import TaskSet
 
-__all__ = ["deviations", "keep"]
+__all__ = ["deviations", "keep", "refuse"]
 
 _CHUNK = 1 << 22  # numbers of gathered spreads held at once
+
+
+def refuse(name: str, value: Any) -> None:
+    """Refuse to keep what predictions of classes do not use."""
+    raise InvalidInput(
+        f"{name}={value!r}: is for regressors; predict_proba says how sure a class is"
+    )
 
 
 def keep(model: Any, tasks: TaskSet, *, later: bool) -> None:

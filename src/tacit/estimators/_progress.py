@@ -12,20 +12,24 @@ from tacit.privacy.accounting.gaussian import gaussian_epsilon
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.unit import Unit
 
-__all__ = ["Advance", "check_progress", "watching"]
+__all__ = ["Advance", "check_progress", "check_verbose", "watching"]
 
 Advance = Callable[[int, int], None]
 
 
-def check_progress(progress: Any, verbose: Any) -> None:
+def check_progress(name: str, value: Any) -> None:
     """Refuse what is neither a bar, nor a function, nor nothing."""
-    if not (progress in (None, True, False) or callable(progress)):
+    if not (isinstance(value, bool) or callable(value)):
         raise InvalidInput(
-            f"progress={progress!r}: must be None, True for a bar, or a function of "
+            f"{name}={value!r}: must be None, True for a bar, or a function of "
             "(release, n_releases)"
         )
-    if verbose not in (True, False, 0, 1):
-        raise InvalidInput(f"verbose={verbose!r}: must be True or False")
+
+
+def check_verbose(name: str, value: Any) -> None:
+    """Refuse what says neither yes nor no."""
+    if not isinstance(value, bool | int):
+        raise InvalidInput(f"{name}={value!r}: must be True or False")
 
 
 def _spent(schedule: Schedule, unit: Unit, delta: float) -> Callable[[int], str]:

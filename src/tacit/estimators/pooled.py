@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tacit.estimators._base import (
     MultiTaskRegressor,
     outputs,
 )
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
@@ -25,6 +26,9 @@ __all__ = ["PooledClassifier", "PooledRegressor"]
 
 class _Pooled(WeightedRows):
     _weights_within = "all"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
+    }
 
     def __init__(
         self,
@@ -36,11 +40,6 @@ class _Pooled(WeightedRows):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
