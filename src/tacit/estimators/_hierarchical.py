@@ -54,7 +54,7 @@ class HierarchicalEstimator(WeightedRows, PrivateEstimator):
         budget = epsilon if pure else gaussian_mu(epsilon, delta)
         return Loudness(2 / (budget * sizes.n_tasks), pure)
 
-    def _check_weighted(self) -> None:
+    def _refuse_weights(self) -> None:
         self._check_parameters()
         usual = isinstance(self._protocol(Sizes(2, 1)), HierarchicalProtocol)
         open_ = not self._private and type(self)._learn_open is not PrivateEstimator._learn_open

@@ -18,7 +18,8 @@ _CHUNK = 1 << 22  # numbers of gathered spreads held at once
 def refuse(name: str, value: Any) -> None:
     """Refuse to keep what predictions of classes do not use."""
     raise InvalidInput(
-        f"{name}={value!r}: is for regressors; predict_proba says how sure a class is"
+        f"{name}={value!r}: must be False here, intervals are for regressors; predict_proba says "
+        "how sure a class is"
     )
 
 

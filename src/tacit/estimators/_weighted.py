@@ -30,10 +30,10 @@ class WeightedRows(MultiTaskEstimator):
         """
         if refused or sample_weight is None:
             return super().fit(X, y, tasks=tasks, **refused)
-        self._check_weighted()
+        self._refuse_weights()
         with self._unchanged_if_refused():
             self._fit(X, y, tasks, sample_weight)
         return self
 
-    def _check_weighted(self) -> None:
+    def _refuse_weights(self) -> None:
         """Refuse, by name, settings under which weights would not count."""
