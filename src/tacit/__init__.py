@@ -68,6 +68,7 @@ _PACKAGES = (
     "losses",
     "neural",
     "penalties",
+    "preprocessing",
     "privacy",
     "protocols",
     "report",

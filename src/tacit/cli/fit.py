@@ -45,6 +45,10 @@ def fit(
         list[str] | None,
         typer.Option(help="Columns to learn from, a,b,c; default: all.", rich_help_panel=_DATA),
     ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to leave out, a,b,c.", rich_help_panel=_DATA),
+    ] = None,
     kind: Annotated[
         str,
         typer.Option(
@@ -78,14 +82,28 @@ def fit(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    missing: Annotated[
+    outside: Annotated[
         str,
         typer.Option(
-            help="Missing values: task-mean (of the task's own rows; free with the task as unit), "
-            "error, drop (the row), or a public number.",
+            help="Values beyond their --range: keep, clip or error.", rich_help_panel=_DATA
+        ),
+    ] = "keep",
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="column, or column=%d/%m/%Y: dates, which become days; give their --range, too.",
             rich_help_panel=_DATA,
         ),
-    ] = "task-mean",
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Words that mean missing, NA,null (empty cells always do); and what to do: "
+            "task-mean (of the task's own rows, the default; free with the task as unit), error, "
+            "drop (the row), or a public number.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     format: Format = None,  # noqa: A002 - the word users know
     separator: Separator = None,
     encoding: Encoding = "utf-8",
@@ -232,12 +250,14 @@ def text_encoding(encoding: str) -> str:
 
 
 def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
-    from tacit.cli.table.features import (
-        Intake,
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.given import (
         choose_features,
         given_categories,
+        given_dates,
+        given_missing,
+        given_outside,
         given_ranges,
-        parse_missing,
     )
 
     def listed(option: str) -> list[str]:
@@ -252,21 +272,27 @@ def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
 
     columns.column(asked["task"], "--task")
     columns.column(asked["target"], "--target")
+    rule, marks = given_missing(asked["missing"] or ())
     features = choose_features(
         columns,
         task=asked["task"],
         target=asked["target"],
         chosen=listed("features"),
+        dropped=listed("drop"),
         categories=given_categories(asked["categories"] or ()),
         public=listed("public_categories"),
         ranges=given_ranges(asked["range"] or ()),
+        dates=given_dates(asked["dates"] or ()),
+        outside=given_outside(asked["outside"]),
+        marks=marks,
     )
-    return Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
+    return Intake(asked["task"], asked["target"], features, rule, marks)
 
 
 def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
     from tacit.cli.run.methods import methods
     from tacit.cli.table.prepare import prepare
+    from tacit.cli.table.stands_out import warn_of_columns
     from tacit.cli.table.target import given_classes
 
     method, kind = asked["method"], asked["kind"]
@@ -275,13 +301,12 @@ def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
             f"--method {method!r}: must be one of {', '.join(methods())}; see: tacit methods"
         )
     alone = method in ("single-task", "pooled") or asked["epsilon"] == math.inf
-    return prepare(
-        columns,
-        intake,
-        kind=kind,
-        classes=given_classes(asked["classes"], kind),
-        minimum_tasks=1 if alone else 2,
+    classes = given_classes(asked["classes"], kind)
+    prepared = prepare(
+        columns, intake, kind=kind, classes=classes, minimum_tasks=1 if alone else 2
     )
+    warn_of_columns(columns, intake, classes)
+    return prepared
 
 
 def _refuse_changes(context: typer.Context) -> None:

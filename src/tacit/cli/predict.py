@@ -84,6 +84,7 @@ def rows_of(
     from tacit.cli.table.prepare import matching_task
     from tacit.cli.table.read import Table
 
+    table = intake.cleared(table)
     if party is None and intake.task not in table.columns and len(model.task_names_) == 1:
         return table, [model.task_names_[0]] * table.n_rows
     if party is not None:
@@ -105,7 +106,8 @@ def rows_of(
             remedy = (
                 "say --unknown-task shared to answer with the shared model"
                 if model._has_shared
-                else "the run has no shared model: fit with --unknown-task shared, or with the task"
+                else "the run has no shared model: give it one of its own from its rows (tacit join), or "
+                "fit again with --unknown-task shared"
             )
             raise UnknownTask(
                 f"{table.source}: the task {strange[0]!r} was not there at fit time; {remedy}"
