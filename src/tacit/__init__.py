@@ -12,6 +12,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
+from tacit.errors import (
+    BudgetExceeded,
+    DataNotFound,
+    InvalidInput,
+    LedgerError,
+    ModelFileError,
+    PrivacyLeak,
+    PrivacyWarning,
+    TacitError,
+    UnknownTask,
+)
 
 if TYPE_CHECKING:
     from tacit.estimators import *  # noqa: F403
@@ -22,17 +33,24 @@ if TYPE_CHECKING:
 __all__ = [
     "AveragedClassifier",
     "AveragedRegressor",
+    "BudgetExceeded",
+    "DataNotFound",
     "FeatureSplitTransferClassifier",
     "GroupSparseClassifier",
     "GroupSparseRegressor",
+    "InvalidInput",
+    "LedgerError",
     "LowRankClassifier",
     "LowRankRegressor",
     "LowRankSparseClassifier",
     "LowRankSparseRegressor",
     "MeanRegularizedClassifier",
     "MeanRegularizedRegressor",
+    "ModelFileError",
     "PooledClassifier",
     "PooledRegressor",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "PrivateLogisticRegression",
     "SharedMomentsClassifier",
     "SharedMomentsRegressor",
@@ -40,10 +58,12 @@ __all__ = [
     "SharedPriorRegressor",
     "SingleTaskClassifier",
     "SingleTaskRegressor",
+    "TacitError",
     "TaskRelationshipClassifier",
     "TaskRelationshipRegressor",
     "TaskSet",
     "TransferClassifier",
+    "UnknownTask",
     "__version__",
     "load",
     "plan",
