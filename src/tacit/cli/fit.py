@@ -126,7 +126,15 @@ def fit(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Ledger to charge (see: tacit ledger create); default: RUN/ledger.db.",
+            help="Ledger to charge (see: tacit ledger create); default: TACIT_LEDGER, else the one "
+            "that guards these rows, else DATA.ledger.db, made with the total of this run.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    new_ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="Reason for another ledger though one guards these rows; it is recorded.",
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
@@ -234,6 +242,8 @@ def fit(
         kind_read=kind == "auto" and prepared.declared is None,
         settings=_settings(asked, prepared.kind),
         data=data,
+        table=columns,
+        new_ledger=new_ledger,
         kind_asked=kind,
         resume=resume is not None,
     )

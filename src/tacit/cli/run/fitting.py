@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.cli._output import current
+from tacit.cli.guard.choice import Asked, Guard, peek
 from tacit.cli.run.build import build, total_delta
 from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
@@ -19,10 +20,11 @@ from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_cs
 from tacit.cli.run.methods import parameters_of
 from tacit.cli.run.rehearsal import ledger_copy
 from tacit.cli.run.report_page import write_page
+from tacit.cli.run.seal import write_seal
 from tacit.cli.table.prepare import Prepared
+from tacit.cli.table.read import Table
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
-from tacit.privacy.ledger import Ledger
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 
@@ -50,8 +52,19 @@ class Request:
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     data: Path = Path()
+    table: Table | None = None  # the rows as they stand in the file
+    new_ledger: str | None = None  # the reason for one, though another guards the data
     kind_asked: str = "auto"
     resume: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """Which ledger was asked for, for which data."""
+        if self.table is None:
+            raise InvalidInput("table: the rows of the file are needed to know its ledger")
+        own = self.out / LEDGER  # of a version that kept a ledger in each run folder
+        named = self.ledger or (own if own.exists() else None)
+        return Asked(self.data, self.table, self.settings["task"], named, self.new_ledger)
 
     def estimator(self, prepared: Prepared) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
@@ -101,10 +114,15 @@ class Run:
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
 
-def _stated(statement: Statement, request: Request) -> Statement:
+def _stated(statement: Statement, request: Request, guard: Guard | None = None) -> Statement:
     """Add to the statement what the command line assumed, or did outside the accounted run."""
     assumed = [f"{fact} are public" for fact in ("; ".join(request.public),) if fact]
     unprotected: list[str] = []
+    for other in guard.others if guard is not None else ():
+        unprotected.append(
+            f"what was spent on these rows in another ledger ({other.identity[:12]}…), which adds "
+            "to this"
+        )
     if request.kind_read and statement.private:
         unprotected.append(_KIND_READ)
     if request.test_size is not None:
@@ -118,38 +136,28 @@ def _stated(statement: Statement, request: Request) -> Statement:
     )
 
 
+def _accounted(estimator: Any) -> bool:
+    return "ledger" in parameters_of(type(estimator)) and math.isfinite(estimator.epsilon)
+
+
 @contextlib.contextmanager
-def _charging(estimator: Any, request: Request, folder: RunFolder, n_tasks: int) -> Iterator[None]:
-    """Give the estimator the ledger it charges: the one named, or the folder's own."""
-    if "ledger" not in parameters_of(type(estimator)) or math.isinf(estimator.epsilon):
-        yield
-        return
-    if request.ledger is not None:
-        with _named_ledger(request.ledger) as estimator.ledger:
-            yield
+def _charging(estimator: Any, request: Request, n_tasks: int) -> Iterator[Guard | None]:
+    """Give the estimator the ledger that guards its data; None for a run that is not accounted."""
+    if not _accounted(estimator):
+        yield None
         return
     epsilon = max(estimator.epsilon, getattr(estimator, "epsilon_rows", None) or 0.0)
-    estimator.ledger = folder.own_ledger(epsilon, total_delta(estimator, n_tasks))
-    try:
-        yield
-    except BudgetExceeded as refusal:
-        if folder.new_ledger:
-            raise
-        raise BudgetExceeded(
-            f"{refusal}. This folder's ledger records an earlier run on the data and is kept; fit "
-            "to another --out if the data are others",
-            asked=refusal.asked,
-            left=refusal.left,
-        ) from None
-
-
-def _named_ledger(path: Path) -> Ledger:
-    if not path.exists():
-        raise InvalidInput(
-            f"--ledger {path}: no such ledger; make one with a total budget: "
-            f"tacit ledger create {path} --epsilon 3 --delta 1e-5"
-        )
-    return Ledger(path)
+    with Guard(request.asked, (epsilon, total_delta(estimator, n_tasks))) as guard:
+        estimator.ledger = guard.ledger
+        try:
+            yield guard
+        except BudgetExceeded as refusal:
+            raise BudgetExceeded(
+                f"{refusal}. What was spent: tacit ledger show {guard.path}. If whoever answers "
+                "for the data allows more than this total, say so with --new-ledger and the reason",
+                asked=refusal.asked,
+                left=refusal.left,
+            ) from None
 
 
 def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
@@ -163,10 +171,11 @@ def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
     return model
 
 
-def _keep(folder: RunFolder, request: Request, estimator: Any) -> None:
+def _keep(folder: RunFolder, request: Request, estimator: Any, guard: Guard | None) -> None:
     """Keep what the run needs to go on after a crash; a search cannot, and starts anew."""
     if not request.tune:
-        settings = {**request.settings, "kind": request.kind_asked}
+        ledger = request.settings["ledger"] if guard is None else str(guard.path.absolute())
+        settings = {**request.settings, "kind": request.kind_asked, "ledger": ledger}
         kept = folder.checkpoint(to_toml(settings), request.data)
         estimator._checkpoint = kept
 
@@ -177,20 +186,38 @@ def run(request: Request, prepared: Prepared) -> Run:
     train, test = prepared, None
     if request.test_size is not None:
         train, test = hold_out(prepared, request.test_size)
-    with RunFolder(request.out, force=request.force, resume=request.resume) as folder:
-        _keep(folder, request, estimator)
-        with _charging(estimator, request, folder, len(prepared.names)):
-            model = _fitted(estimator, train, f"fitting {request.method}")
-        model.privacy_ = _stated(model.privacy_, request)
+    with (
+        RunFolder(request.out, force=request.force, resume=request.resume) as folder,
+        _charging(estimator, request, len(prepared.names)) as guard,
+    ):
+        _keep(folder, request, estimator, guard)
+        model = _fitted(estimator, train, f"fitting {request.method}")
+        model.privacy_ = _stated(model.privacy_, request, guard)
         scores = None
         if test is not None:
             with current().step("evaluating"), current().warnings_as_lines():
                 scores = evaluate(model, request.method, train, test)
         names = list(prepared.intake.feature_names)
         model.feature_names_in_ = _object_array(names)
-        _write(folder, request, model, prepared, scores)
+        _write(folder, request, model, prepared, scores, guard)
+        _seal(folder, model, guard)
         folder.commit()
     return Run(model, prepared, scores, dict(getattr(estimator, "best_params_", {})))
+
+
+def _seal(folder: RunFolder, model: Any, guard: Guard | None) -> None:
+    """Seal the files, and write the seal's hash into the ledger's chain."""
+    reservation = getattr(model.billboard_, "reservation", None)
+    if guard is None or reservation is None:
+        write_seal(folder.stage)
+        return
+    place = {
+        "path": str(guard.path.absolute()),
+        "identity": guard.ledger.identity,
+        "run": reservation.number,
+    }
+    sealed = write_seal(folder.stage, place)
+    guard.ledger.seal(reservation.number, {"files": sealed, "data": guard.data})
 
 
 def _object_array(names: list[str]) -> Any:
@@ -200,7 +227,12 @@ def _object_array(names: list[str]) -> Any:
 
 
 def _write(
-    folder: RunFolder, request: Request, model: Any, prepared: Prepared, scores: Evaluation | None
+    folder: RunFolder,
+    request: Request,
+    model: Any,
+    prepared: Prepared,
+    scores: Evaluation | None,
+    guard: Guard | None,
 ) -> None:
     model.save(folder.stage)
     write_intake(
@@ -219,12 +251,8 @@ def _write(
         folder.write(EVALUATION, table_csv(scores.by_task))
         rows = scores.rows
         shown = {"X": rows.X, "y": rows.y, "tasks": rows.tasks, "baselines": scores.baselines}
-    write_page(
-        model,
-        folder.stage / "report.html",
-        ledger=request.ledger or folder.path / LEDGER,
-        **shown,
-    )
+    ledger = None if guard is None else guard.path
+    write_page(model, folder.stage / "report.html", ledger=ledger, **shown)
 
 
 def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
@@ -233,11 +261,10 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
     train = prepared
     if request.test_size is not None:
         train, _ = hold_out(prepared, request.test_size)
-    file = request.ledger
+    file = peek(request.asked) if _accounted(estimator) else None
     with contextlib.ExitStack() as stack:
         left = None
         if file is not None:
-            _named_ledger(file).close()
             estimator.ledger = ledger = stack.enter_context(ledger_copy(file))
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
@@ -252,6 +279,7 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
         "n_outputs": prepared.n_outputs,
         "plan": dataclasses.asdict(plan),
         "table": plan.table(),
+        "ledger": None if file is None else str(file),
         "ledger_left": left,
         "statement": json.loads(statement.to_json()),
         "explained": statement.explain(),

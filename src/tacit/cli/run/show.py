@@ -66,6 +66,6 @@ def show_rehearsal(found: dict[str, Any], request: Request) -> None:
     )
     output.show(found.pop("table"))
     for unit, epsilon, delta in found["ledger_left"] or ():
-        output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+        output.show(f"left in {found['ledger']} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
     output.show(f"Statement to be: {found.pop('explained')}")
     output.result(found)
