@@ -39,7 +39,7 @@ def fit(run):
     """Fit data.csv with a fast method that releases something however few; options are added."""
 
     def call(*options, data="data.csv", method="low-rank"):
-        given = ("--task", "hospital", "--target", "stay", "--method", method)
+        given = ("--task", "hospital", "--target", "stay", "--yes", "--method", method)
         chosen = [*given, *options]
         if "--method" in options:
             chosen = [*given[:-2], *options]

@@ -184,6 +184,15 @@ def fit(
             rich_help_panel=_RESULT,
         ),
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Fit although the plan says that nobody can gain.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(help="config.toml of a run.", callback=read_config, is_eager=True),
@@ -246,6 +255,7 @@ def fit(
         new_ledger=new_ledger,
         kind_asked=kind,
         resume=resume is not None,
+        yes=yes,
     )
     if dry_run:
         show_rehearsal(_fit_run.dry_run(request, prepared), request)
@@ -335,7 +345,7 @@ def _refuse_changes(context: typer.Context) -> None:
 
 def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return what config.toml keeps: the options of this run, paths made absolute."""
-    left_out = ("context", "out", "force", "dry_run", "config", "resume", "quiet", "json")
+    left_out = ("context", "out", "force", "dry_run", "config", "resume", "yes", "quiet", "json")
     kept = {name: value for name, value in asked.items() if name not in left_out}
     for name in ("data", "ledger"):
         if kept[name] is not None:

@@ -122,20 +122,14 @@ def show(path: File, quiet: Quiet = False, json: Json = False) -> None:
     output.result(found)
 
 
-def _runs(runs: list[dict[str, Any]]) -> Table:
-    table = Table("run", "began (UTC)", "method", "data", "unit", "releases", "alone it costs")
-    for run in runs:
-        state = "" if run["ended"] else ", not ended"
-        table.add_row(
-            str(run["run"]),
-            run["began"][:16].replace("T", " "),
-            run["method"],
-            run["data"],
-            run["unit"],
-            str(run["n_releases"]),
-            f"ε = {run['epsilon']:.4g}, δ = {run['delta']:.2g}{state}",
-        )
-    return table
+def _runs(runs: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"run {run['run']}, {run['began'][:16].replace('T', ' ')} UTC: {run['method']}, "
+        f"{run['n_releases']} release{'' if run['n_releases'] == 1 else 's'}, alone "
+        f"ε = {run['epsilon']:.4g}, δ = {run['delta']:.2g} (unit {run['unit']}, data "
+        f"{run['data']}{'' if run['ended'] else '; not ended, counted in full'})"
+        for run in runs
+    )
 
 
 def _lines(lines: list[dict[str, Any]]) -> Table:

@@ -85,7 +85,7 @@ def _stated(run: Path, model: Any) -> str:
             f"{run}: the statement says ε = {statement.epsilon:.6g}, its releases cost "
             f"ε = {cost.epsilon:.6g}; trust neither"
         )
-    return f"its ε = {statement.epsilon:.4g} is what the {len(postings)} releases cost"
+    return f"its ε = {statement.epsilon:.4g} is what its releases ({len(postings)}) cost"
 
 
 def _charged(

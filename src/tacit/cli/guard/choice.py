@@ -120,11 +120,7 @@ class Guard:
                 f"make one elsewhere (tacit ledger create) and name it with --ledger or {VARIABLE}"
             ) from error
         self.made = True
-        why = f", besides {known[0].path}" if known else ""
-        current().note(
-            f"new ledger for these data: {path}, total ε = {self.totals[0]:g}{why}; runs on these "
-            "rows add up in it from now on"
-        )
+        self._besides = f", besides {known[0].path}" if known else ""
         return path
 
     def _refuse_older_copy(self, head: str | None) -> None:
@@ -163,6 +159,11 @@ class Guard:
                 register.forget(identity)
                 return
             register.note(identity, self.path, head)
+        if self.made:
+            current().note(
+                f"new ledger for these data: {self.path}, total ε = {self.totals[0]:g}"
+                f"{self._besides}; runs on these rows add up in it from now on"
+            )
         if failed and head != self._before:
             with Ledger(self.path) as ledger:
                 spent = ledger.spent().epsilon

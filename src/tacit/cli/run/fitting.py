@@ -18,6 +18,7 @@ from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
 from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_csv, write_intake
 from tacit.cli.run.methods import parameters_of
+from tacit.cli.run.outlook import agree, outlook
 from tacit.cli.run.rehearsal import ledger_copy
 from tacit.cli.run.report_page import write_page
 from tacit.cli.run.seal import write_seal
@@ -56,6 +57,7 @@ class Request:
     new_ledger: str | None = None  # the reason for one, though another guards the data
     kind_asked: str = "auto"
     resume: bool = False
+    yes: bool = False  # fit although the plan says that nobody can gain
 
     @property
     def asked(self) -> Asked:
@@ -186,6 +188,8 @@ def run(request: Request, prepared: Prepared) -> Run:
     train, test = prepared, None
     if request.test_size is not None:
         train, test = hold_out(prepared, request.test_size)
+    if not request.resume:
+        agree(outlook(*_planned(estimator, train), train.n_outputs), yes=request.yes)
     with (
         RunFolder(request.out, force=request.force, resume=request.resume) as folder,
         _charging(estimator, request, len(prepared.names)) as guard,
@@ -268,7 +272,8 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
             estimator.ledger = ledger = stack.enter_context(ledger_copy(file))
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
-        plan, statement = _rehearsed(estimator, train)
+        base, plan = _planned(estimator, train)
+        statement = _rehearsed(estimator, train)
     statement = _stated(statement, request)
     return {
         "method": request.method,
@@ -279,6 +284,8 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
         "n_outputs": prepared.n_outputs,
         "plan": dataclasses.asdict(plan),
         "table": plan.table(),
+        "noise_to_signal": plan.noise_to_signal if plan.releases else None,
+        "cannot_help": outlook(base, plan, train.n_outputs),
         "ledger": None if file is None else str(file),
         "ledger_left": left,
         "statement": json.loads(statement.to_json()),
@@ -286,12 +293,23 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _rehearsed(estimator: Any, train: Prepared) -> tuple[Plan, Statement]:
-    """Return the plan and the statement of a fit, from the sizes of its rows alone."""
-    sizes = Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
+def _planned(estimator: Any, train: Prepared) -> tuple[Any, Plan]:
+    """Return the estimator, or that of a search, and what it would release."""
+    base = estimator.estimator if hasattr(estimator, "parameters") else estimator
+    sizes = _sizes(train)
     with current().warnings_as_lines():
-        search = hasattr(estimator, "parameters")
-        plan: Plan = (estimator.estimator if search else estimator).plan(
+        plan: Plan = base.plan(
             sizes.n_tasks, sizes.n_features, n_outputs=sizes.n_outputs, n_rows=sizes.n_rows
         )
-        return plan, estimator._rehearse(sizes)
+    return base, plan
+
+
+def _sizes(train: Prepared) -> Sizes:
+    return Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
+
+
+def _rehearsed(estimator: Any, train: Prepared) -> Statement:
+    """Return the statement of a fit, from the sizes of its rows alone."""
+    with current().warnings_as_lines():
+        stated: Statement = estimator._rehearse(_sizes(train))
+    return stated

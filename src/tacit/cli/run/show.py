@@ -67,5 +67,7 @@ def show_rehearsal(found: dict[str, Any], request: Request) -> None:
     output.show(found.pop("table"))
     for unit, epsilon, delta in found["ledger_left"] or ():
         output.show(f"left in {found['ledger']} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+    if found["cannot_help"]:
+        output.warn(found["cannot_help"])
     output.show(f"Statement to be: {found.pop('explained')}")
     output.result(found)
