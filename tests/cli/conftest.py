@@ -49,6 +49,12 @@ def fit(run):
 
 
 @pytest.fixture
+def plenty(run):
+    """Give data.csv a ledger with room for many runs."""
+    assert run("ledger", "create", "data.csv.ledger.db", "--epsilon", 90, "--delta", 1e-3).exit_code == 0
+
+
+@pytest.fixture
 def lines():
     """Lines of a small CSV file: six hospitals of eight patients."""
     return _rows()

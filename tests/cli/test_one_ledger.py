@@ -336,3 +336,14 @@ def test_a_run_folder_of_an_earlier_version_keeps_its_ledger(run):
     assert run("fit", "data.csv", *FIT, "--force", "--out", "run").exit_code == 0
     assert n_runs("run/ledger.db") == 1
     assert run("fit", "data.csv", *FIT, "--out", "other").exit_code == 3
+
+
+def test_a_refused_run_guards_nothing(run):
+    write("data.csv", rows())
+    run("ledger", "create", "small.db", "--epsilon", "0.1", "--delta", "1e-6")
+    before = Path("small.db").read_bytes()
+    refused = run("fit", "data.csv", *FIT, "--ledger", "small.db", "--out", "run")
+    assert refused.exit_code == 3
+    assert Path("small.db").read_bytes() == before
+    assert run("fit", "data.csv", *FIT, "--out", "run").exit_code == 0
+    assert n_runs() == 1

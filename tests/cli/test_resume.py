@@ -16,7 +16,7 @@ import tacit
 from tacit.errors import PrivacyLeak
 from tacit.privacy import Billboard, Ledger
 
-FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "low-rank")
+FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "low-rank", "--yes")
 ROUNDS = ("--rounds", "3")
 # The process is killed at the n-th call of one function: before it, or after it.
 KILLED = """
@@ -45,7 +45,7 @@ INSTANTS = [
     (*WRITE, 4, True),  # settled, the model not written
     ("tacit.cli.run.fitting", "_write", 1, False),  # all files made, none in place
     ("tacit.cli.run.folder", "os.rename", 4, False),  # some files in place
-    ("tacit.cli.run.folder", "os.rename", 9, False),  # all of them
+    ("tacit.cli.run.folder", "os.rename", 10, False),  # all of them
 ]
 
 
@@ -63,7 +63,7 @@ def _killed(folder, instant, *options, rounds=ROUNDS):
 
 
 @pytest.mark.parametrize("instant", INSTANTS, ids=lambda instant: f"{instant[1]}-{instant[2:]}")
-def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, instant):
+def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, plenty, instant):
     assert run(*FIT, *ROUNDS, "--seed", "1", "--out", "whole").exit_code == 0
     _killed(table.parent, instant, "--seed", "1", "--out", "run")
     folder = table.parent / "run"
@@ -84,16 +84,16 @@ def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, instant):
     assert {path.name for path in Path("run").iterdir()} == {
         p.name for p in Path("whole").iterdir()
     }
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         ledger.verify()
-        assert [line.n_charges for line in ledger.lines()] == [3]
+        assert [record.n_charges for record in ledger.runs()] == [3, 3]
         assert ledger.recover() == 0
 
 
 @pytest.mark.parametrize("method", ["low-rank", "task-relationship"])
 def test_secret_noise_is_repeated_after_a_charge_whose_release_was_lost(fit, run, table, method):
     _killed(table.parent, (*WRITE, 1, True), "--method", method, rounds=())
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         (charged,) = ledger._chain.entries("kind = 'charge'")
     assert run("fit", "--resume", "run").exit_code == 0
     model = tacit.load("run")
@@ -129,7 +129,7 @@ def test_a_run_goes_on_only_with_its_data_and_its_settings(fit, run, table):
 
 def test_a_run_that_was_settled_by_hand_does_not_go_on(fit, run, table):
     _killed(table.parent, (*WRITE, 2, True))
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         assert ledger.recover() == 1
     refused = run("fit", "--resume", "run")
     assert refused.exit_code == 4
@@ -148,7 +148,7 @@ def test_a_shared_ledger_is_charged_once(fit, run, table):
     _killed(table.parent, (*WRITE, 2, True), "--ledger", "total.db")
     assert run("fit", "--resume", "run").exit_code == 0
     with Ledger("total.db") as ledger:
-        assert [line.n_charges for line in ledger.lines()] == [3]
+        assert [record.n_charges for record in ledger.runs()] == [3, 3]
         assert ledger.spent().epsilon < 1.1
 
 

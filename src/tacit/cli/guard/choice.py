@@ -65,8 +65,9 @@ class Guard:
     """The ledger of a run, open while the run lasts; use it as a context manager.
 
     Guarantee: the choice, a new file and its place in the register happen in one transaction of
-    the register, before anything is spent. Only a ledger made here, to which nothing was reserved
-    and which no other run has open, is removed again.
+    the register, before anything is spent. Only a ledger made here, to which nothing was reserved,
+    is removed again, and only while no other run is under way; the same holds for the note that
+    it guards these data.
     """
 
     asked: Asked
@@ -88,6 +89,7 @@ class Guard:
         return self
 
     def _take(self, register: Register, data: Fingerprint) -> None:
+        self.data = data.name
         known = register.guarding(data)
         place = _place(self.asked, known)
         self.path = place if place is not None else self._make(known)
@@ -96,7 +98,8 @@ class Guard:
             self._refuse_older_copy(register.noted(self.ledger.identity))
             self.others = [g for g in known if g.identity != self.ledger.identity and g.rows]
             register.note(self.ledger.identity, self.path, self.ledger.head)
-            if register.guard(self.ledger.identity, data):
+            self._guarding = register.guard(self.ledger.identity, data)
+            if self._guarding:
                 self._write_down(data, known)
             self._before = self.ledger.head
         except BaseException:
@@ -104,7 +107,6 @@ class Guard:
             if self.made:
                 self.path.unlink()
             raise
-        self.data = data.name
 
     def _make(self, known: list[Guarding]) -> Path:
         """Make the ledger beside the data, or beside the one that is there."""
@@ -131,13 +133,13 @@ class Guard:
             )
 
     def _write_down(self, data: Fingerprint, known: list[Guarding]) -> None:
-        """Note in the ledger that it guards these data, and why another did not do."""
-        beside = [guard for guard in known if guard.identity != self.ledger.identity]
-        body: dict[str, object] = {"guards": data.name}
-        if beside:
-            body["reason"] = self.asked.reason
-            body["besides"] = [{"ledger": g.identity, "head": g.head} for g in beside]
-        self.ledger.note(body)
+        """Note in the ledger why the one that guards these data did not do."""
+        others = [guard for guard in known if guard.identity != self.ledger.identity]
+        if others and self.asked.reason is not None:
+            besides = [{"ledger": g.identity, "head": g.head} for g in others]
+            self.ledger.note(
+                {"guards": data.name, "reason": self.asked.reason, "besides": besides}
+            )
 
     def __exit__(
         self,
@@ -150,15 +152,16 @@ class Guard:
         self._release()
 
     def _leave(self, *, failed: bool) -> None:
-        runs, identity, head = self.ledger.runs(), self.ledger.identity, self.ledger.head
-        unused = self.made and not runs
+        used, identity, head = bool(self.ledger.runs()), self.ledger.identity, self.ledger.head
         self.ledger.close()
         with Register() as register, register.writing():
-            if unused and _alone(self._shared):
+            if self.made and not used and _alone(self._shared):
                 self.path.unlink()
                 register.forget(identity)
                 return
             register.note(identity, self.path, head)
+            if self._guarding and head == self._before and _alone(self._shared):
+                register.unguard(identity, self.data)  # a run that was refused changed nothing
         if self.made:
             current().note(
                 f"new ledger for these data: {self.path}, total ε = {self.totals[0]:g}"

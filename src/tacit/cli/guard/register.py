@@ -153,6 +153,12 @@ class Register:
         )
         return changed.rowcount > 0
 
+    def unguard(self, identity: str, data: str) -> None:
+        """Forget that a ledger guards these data, because the run on them was refused."""
+        self._connection.execute(
+            "DELETE FROM guards WHERE identity = ? AND data = ?", (identity, data)
+        )
+
     def noted(self, identity: str) -> str | None:
         """Return the last head seen of a ledger."""
         row = self._connection.execute("SELECT head FROM ledgers WHERE identity = ?", (identity,))
