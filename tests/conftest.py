@@ -28,7 +28,9 @@ os.environ.pop("TACIT_LEDGER", None)
 
 
 @pytest.fixture(autouse=True)
-def _own_register(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_register(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Give every test a register of ledgers of its own."""
     monkeypatch.setenv("TACIT_STATE", str(tmp_path_factory.mktemp("state")))
 

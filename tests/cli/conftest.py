@@ -51,7 +51,10 @@ def fit(run):
 @pytest.fixture
 def plenty(run):
     """Give data.csv a ledger with room for many runs."""
-    assert run("ledger", "create", "data.csv.ledger.db", "--epsilon", 90, "--delta", 1e-3).exit_code == 0
+    assert (
+        run("ledger", "create", "data.csv.ledger.db", "--epsilon", 90, "--delta", 1e-3).exit_code
+        == 0
+    )
 
 
 @pytest.fixture

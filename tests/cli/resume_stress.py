@@ -129,11 +129,7 @@ def stress(kills: int, seed: int) -> dict[str, object]:
             known: dict[int, str] = {}
             while True:
                 begun = (run / "unfinished").exists()
-                command = (
-                    ("fit", "--resume", str(run), "--quiet")
-                    if begun
-                    else own_data(base, run)
-                )
+                command = ("fit", "--resume", str(run), "--quiet") if begun else own_data(base, run)
                 if not begun and run.exists():
                     command = (*command, "--force")
                 died = found["kills"] < kills and struck(command, chance.uniform(0, span))

@@ -322,9 +322,7 @@ def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
         )
     alone = method in ("single-task", "pooled") or asked["epsilon"] == math.inf
     classes = given_classes(asked["classes"], kind)
-    prepared = prepare(
-        columns, intake, kind=kind, classes=classes, minimum_tasks=1 if alone else 2
-    )
+    prepared = prepare(columns, intake, kind=kind, classes=classes, minimum_tasks=1 if alone else 2)
     warn_of_columns(columns, intake, classes)
     return prepared
 

@@ -137,9 +137,7 @@ class Guard:
         others = [guard for guard in known if guard.identity != self.ledger.identity]
         if others and self.asked.reason is not None:
             besides = [{"ledger": g.identity, "head": g.head} for g in others]
-            self.ledger.note(
-                {"guards": data.name, "reason": self.asked.reason, "besides": besides}
-            )
+            self.ledger.note({"guards": data.name, "reason": self.asked.reason, "besides": besides})
 
     def __exit__(
         self,

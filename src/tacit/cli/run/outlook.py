@@ -47,7 +47,9 @@ def outlook(estimator: Any, plan: Plan, n_outputs: int) -> str | None:
             f"{who}: nothing will be shared, for it would drown in noise; "
             "everybody learns alone, and nothing is spent"
         )
-    remedies = [part for part in (_larger(estimator, plan, n_outputs), _rows(plan, epsilon)) if part]
+    remedies = [
+        part for part in (_larger(estimator, plan, n_outputs), _rows(plan, epsilon)) if part
+    ]
     return f"{what}. " + ("; ".join(remedies) or "More parties would help")
 
 

@@ -163,8 +163,7 @@ def choose_features(
             if name in found:
                 raise InvalidInput(f"{option} {name!r}: has categories; give one of the two")
     return tuple(
-        Feature(name, found.get(name), ranges.get(name), dates.get(name), outside)
-        for name in names
+        Feature(name, found.get(name), ranges.get(name), dates.get(name), outside) for name in names
     )
 
 
