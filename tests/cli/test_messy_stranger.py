@@ -30,7 +30,7 @@ def write_messy(path):
     random = np.random.default_rng(11)
     with path.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow("record,site,admitted,smoker,age,bmi,note,stay".split(","))
+        writer.writerow(("record", "site", "admitted", "smoker", "age", "bmi", "note", "stay"))
         for row in range(900):
             age, bmi = int(random.integers(18, 96)), round(float(random.normal(26, 5)), 1)
             smoker = ("none", "light", "heavy")[int(random.integers(3))]

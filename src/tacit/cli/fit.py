@@ -258,7 +258,7 @@ def fit(
         yes=yes,
     )
     if dry_run:
-        show_rehearsal(_fit_run.dry_run(request, prepared), request)
+        show_rehearsal(_fit_run.dry_run(request, prepared))
     else:
         show(_fit_run.run(request, prepared), request)
 

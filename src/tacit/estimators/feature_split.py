@@ -48,7 +48,8 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     data, random_state
         As for `TransferClassifier`; ``row_norm`` bounds a row within each group.
     importance : array of shape (n_features,) of numbers ≥ 0, or None
-        Divided by their sum. Public importances: from domain knowledge or public data (`public_importance`). None: equal.
+        Public importances: from domain knowledge or public data (`public_importance`), divided by
+        their sum. None: equal.
     split : {"importance", "random"}, default "importance"
         Groups of neighbours in importance, or groups drawn at random.
     n_groups : int, default 5

@@ -56,7 +56,7 @@ def show(done: Run, request: Request) -> None:
     )
 
 
-def show_rehearsal(found: dict[str, Any], request: Request) -> None:
+def show_rehearsal(found: dict[str, Any]) -> None:
     """Print the plan and the statement to be."""
     output = current()
     output.show("Plan (nothing was spent, nothing was written)")

@@ -117,7 +117,7 @@ def format_of(path: Path, given: str | None) -> str:
     found = FORMATS.get(suffix)
     if suffix in _SPREADSHEETS:
         raise InvalidInput(
-            f"{path}: is a spreadsheet; save the sheet as CSV (in Excel: File, Save As, CSV UTF-8), "
+            f"{path}: is a spreadsheet; save the sheet as CSV (Excel: File, Save As, CSV UTF-8), "
             f"or with pandas: read_excel({path.name!r}).to_csv({path.stem + '.csv'!r}, index=False)"
         )
     if suffix in _OTHERS:
