@@ -159,6 +159,10 @@ class TaskMeanImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.means_ = np.where(needed, means, np.nan)
         return self
 
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None) -> Array:
+        """Take each task's means and fill its gaps with them."""
+        return self.fit(X, y, tasks=tasks).transform(X, tasks=tasks)
+
     def transform(self, X: Any, *, tasks: Any = None) -> Array:
         """Return X with each gap filled from its own task."""
         check_is_fitted(self)
