@@ -149,10 +149,11 @@ def _lines(lines: list[dict[str, Any]]) -> Table:
 
 def _explained(line: dict[str, Any], found: dict[str, Any]) -> str:
     """Say why spent and left make up the total, though their ε need not add up to it."""
+    from tacit.privacy._budget import NEXT_TO_NOTHING
     from tacit.privacy.accounting import gaussian_mu
 
     what = f"{line['data']}, {line['unit']}: "
-    if line["left_epsilon"] < 1e-3:
+    if line["left_epsilon"] < NEXT_TO_NOTHING * found["epsilon"]:
         return (
             f"{what}nothing is left for another fit. Models that are there go on answering (tacit "
             "predict), and later parties join (tacit join), at no cost; more is a decision of "
