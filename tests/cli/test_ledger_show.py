@@ -1,4 +1,4 @@
-"""The ledger explains itself: who spent what and when, why so much is left, what to do at the end."""
+"""The ledger explains itself: who spent what, why so much is left, what to do at the end."""
 
 from __future__ import annotations
 

@@ -90,6 +90,29 @@ def test_rounds_whose_homes_remember_their_iterates_are_the_same_too(tmp_path):
     assert_same(*both(model, frame_of(), tmp_path / "rows.parquet"))
 
 
+@pytest.mark.parametrize("update", ["fit", "proximal"])
+def test_own_models_are_fitted_once_however_often_a_file_is_read(update, tmp_path, monkeypatch):
+    from tacit.protocols import _home, proximal_protected
+
+    fitted = []
+    for module in (_home, proximal_protected):
+        own = module.local_fit
+
+        def counted(rows, *given, priors=(), own=own, **named):
+            if len(priors) <= 1:  # alone, not under what was released
+                fitted.extend(rows.names)
+            return own(rows, *given, **({"priors": priors} if priors else {}), **named)
+
+        monkeypatch.setattr(module, "local_fit", counted)
+    frame = frame_of()
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    model = tacit.LowRankRegressor(
+        300.0, update=update, n_rounds=3, random_state=0, engine=Local(max_rows=40)
+    )
+    model.fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
+    assert sorted(fitted) == sorted(set(frame["who"]))
+
+
 @pytest.mark.parametrize("name", tacit.ESTIMATORS)
 def test_every_estimator_learns_from_a_file_or_says_why_not(name, tmp_path):
     kind = getattr(tacit, name)

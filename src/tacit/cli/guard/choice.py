@@ -16,9 +16,8 @@ from types import TracebackType
 from typing import Self
 
 from tacit.cli._output import current
-from tacit.cli.guard.fingerprint import Fingerprint, fingerprint
+from tacit.cli.guard.fingerprint import Fingerprint, Pieces, fingerprint
 from tacit.cli.guard.register import Guarding, Register, state_folder
-from tacit.cli.table.read import Table
 from tacit.errors import InvalidInput, LedgerError
 from tacit.privacy.ledger import Ledger
 
@@ -33,7 +32,7 @@ class Asked:
     """What the command line says about ledgers, and the rows it is about."""
 
     data: Path
-    table: Table
+    pieces: Pieces
     task: str
     named: Path | None = None
     reason: str | None = None  # for a new ledger though another guards the data
@@ -80,7 +79,7 @@ class Guard:
         try:
             with Register() as register:
                 self._shared = _lock(register.path.parent)
-                data = fingerprint(self.asked.table, self.asked.task, register.key)
+                data = fingerprint(self.asked.pieces(), self.asked.task, register.key)
                 with register.writing():
                     self._take(register, data)
         except BaseException:
@@ -238,7 +237,7 @@ def peek(asked: Asked) -> Path | None:
     if not (state_folder() / "ledgers.db").exists():
         return _place(asked, [])
     with Register() as register:
-        data = fingerprint(asked.table, asked.task, register.key)
+        data = fingerprint(asked.pieces(), asked.task, register.key)
         return _place(asked, register.guarding(data))
 
 

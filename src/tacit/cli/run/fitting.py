@@ -13,6 +13,7 @@ from typing import Any
 
 from tacit.cli._output import current
 from tacit.cli.guard.choice import Asked, Guard, peek
+from tacit.cli.guard.fingerprint import Pieces
 from tacit.cli.run.build import build, total_delta
 from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
@@ -23,7 +24,7 @@ from tacit.cli.run.rehearsal import ledger_copy
 from tacit.cli.run.report_page import write_page
 from tacit.cli.run.seal import write_seal
 from tacit.cli.table.prepare import Prepared
-from tacit.cli.table.read import Table
+from tacit.cli.table.stream import Streamed
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
 from tacit.privacy.plan import Plan
@@ -31,6 +32,7 @@ from tacit.privacy.statement import Statement
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
+Rows = Prepared | Streamed
 _KIND_READ = (
     "whether the target is a number or a class, which was read off the file; say --kind or "
     "--classes to settle it beforehand"
@@ -53,7 +55,7 @@ class Request:
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     data: Path = Path()
-    table: Table | None = None  # the rows as they stand in the file
+    pieces: Pieces = tuple  # the rows as they stand in the file
     new_ledger: str | None = None  # the reason for one, though another guards the data
     kind_asked: str = "auto"
     resume: bool = False
@@ -62,13 +64,11 @@ class Request:
     @property
     def asked(self) -> Asked:
         """Which ledger was asked for, for which data."""
-        if self.table is None:
-            raise InvalidInput("table: the rows of the file are needed to know its ledger")
         own = self.out / LEDGER  # of a version that kept a ledger in each run folder
         named = self.ledger or (own if own.exists() else None)
-        return Asked(self.data, self.table, self.settings["task"], named, self.new_ledger)
+        return Asked(self.data, self.pieces, self.settings["task"], named, self.new_ledger)
 
-    def estimator(self, prepared: Prepared) -> Any:
+    def estimator(self, prepared: Rows) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
         estimator = build(self.method, prepared.kind, self.given, self.extra)
         private = math.isfinite(getattr(estimator, "epsilon", math.inf))
@@ -111,7 +111,7 @@ class Run:
     """A finished fit."""
 
     model: Any
-    prepared: Prepared
+    prepared: Rows
     evaluation: Evaluation | None
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
@@ -162,31 +162,29 @@ def _charging(estimator: Any, request: Request, n_tasks: int) -> Iterator[Guard 
             ) from None
 
 
-def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
+def _fitted(estimator: Any, prepared: Rows, what: str) -> Any:
     output = current()
     with output.step(what) as advance, output.warnings_as_lines():
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = advance
-        model = _published(estimator.fit(prepared.X, prepared.y, tasks=prepared.tasks))
+        model = _published(prepared.fit(estimator))
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = None
     return model
 
 
 def _keep(folder: RunFolder, request: Request, estimator: Any, guard: Guard | None) -> None:
-    """Keep what the run needs to go on after a crash; a search cannot, and starts anew."""
-    if not request.tune:
-        ledger = request.settings["ledger"] if guard is None else str(guard.path.absolute())
-        settings = {**request.settings, "kind": request.kind_asked, "ledger": ledger}
-        kept = folder.checkpoint(to_toml(settings), request.data)
-        estimator._checkpoint = kept
+    """Keep what the run needs to go on after a crash."""
+    ledger = request.settings["ledger"] if guard is None else str(guard.path.absolute())
+    settings = {**request.settings, "kind": request.kind_asked, "ledger": ledger}
+    estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data)
 
 
-def run(request: Request, prepared: Prepared) -> Run:
+def run(request: Request, prepared: Rows) -> Run:
     """Fit, and write the run folder."""
     estimator = request.estimator(prepared)
     train, test = prepared, None
-    if request.test_size is not None:
+    if request.test_size is not None and isinstance(prepared, Prepared):
         train, test = hold_out(prepared, request.test_size)
     if not request.resume:
         agree(outlook(*_planned(estimator, train), train.n_outputs), yes=request.yes)
@@ -198,7 +196,7 @@ def run(request: Request, prepared: Prepared) -> Run:
         model = _fitted(estimator, train, f"fitting {request.method}")
         model.privacy_ = _stated(model.privacy_, request, guard)
         scores = None
-        if test is not None:
+        if test is not None and isinstance(train, Prepared):
             with current().step("evaluating"), current().warnings_as_lines():
                 scores = evaluate(model, request.method, train, test)
         names = list(prepared.intake.feature_names)
@@ -234,7 +232,7 @@ def _write(
     folder: RunFolder,
     request: Request,
     model: Any,
-    prepared: Prepared,
+    prepared: Rows,
     scores: Evaluation | None,
     guard: Guard | None,
 ) -> None:
@@ -259,11 +257,11 @@ def _write(
     write_page(model, folder.stage / "report.html", ledger=ledger, **shown)
 
 
-def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
+def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
     """Return what the run would cost and state, without touching data or budget."""
     estimator = request.estimator(prepared)
     train = prepared
-    if request.test_size is not None:
+    if request.test_size is not None and isinstance(prepared, Prepared):
         train, _ = hold_out(prepared, request.test_size)
     file = peek(request.asked) if _accounted(estimator) else None
     with contextlib.ExitStack() as stack:
@@ -279,8 +277,8 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
         "method": request.method,
         "kind": prepared.kind,
         "n_tasks": len(prepared.names),
-        "n_rows": len(prepared.codes),
-        "n_features": prepared.X.shape[1],
+        "n_rows": prepared.n_rows,
+        "n_features": prepared.n_features,
         "n_outputs": prepared.n_outputs,
         "plan": dataclasses.asdict(plan),
         "table": plan.table(),
@@ -293,7 +291,7 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _planned(estimator: Any, train: Prepared) -> tuple[Any, Plan]:
+def _planned(estimator: Any, train: Rows) -> tuple[Any, Plan]:
     """Return the estimator, or that of a search, and what it would release."""
     base = estimator.estimator if hasattr(estimator, "parameters") else estimator
     sizes = _sizes(train)
@@ -304,11 +302,11 @@ def _planned(estimator: Any, train: Prepared) -> tuple[Any, Plan]:
     return base, plan
 
 
-def _sizes(train: Prepared) -> Sizes:
-    return Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
+def _sizes(train: Rows) -> Sizes:
+    return Sizes(len(train.names), train.n_features, train.n_outputs, train.n_rows)
 
 
-def _rehearsed(estimator: Any, train: Prepared) -> Statement:
+def _rehearsed(estimator: Any, train: Rows) -> Statement:
     """Return the statement of a fit, from the sizes of its rows alone."""
     with current().warnings_as_lines():
         stated: Statement = estimator._rehearse(_sizes(train))

@@ -50,16 +50,18 @@ class Feature:
             return (self.column,)
         return tuple(f"{self.column}={category}" for category in self.categories)
 
+    def ranged(self, column: Array) -> Array:
+        """Return a number's column brought to −1 … 1, if its range is public."""
+        return column if self.range is None else scaled(column, *self.range, self.outside)
+
     def values(self, table: Table) -> Array:
         """Return (n_rows, n_names) numbers, NaN where the cell is missing."""
         if self.categories is not None:
             return self._indicators(table, self.categories)
         column = self.plain(table)
-        if self.range is None:
-            return column[:, None]
         if self.outside == "error":
             self._refuse_outside(table, column)
-        return scaled(column, *self.range, self.outside)[:, None]
+        return self.ranged(column)[:, None]
 
     def plain(self, table: Table) -> Array:
         """Return the column's numbers as they stand in the file, dates as days since 1970."""
