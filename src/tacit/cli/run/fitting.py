@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -295,7 +296,8 @@ def _planned(estimator: Any, train: Rows) -> tuple[Any, Plan]:
     """Return the estimator, or that of a search, and what it would release."""
     base = estimator.estimator if hasattr(estimator, "parameters") else estimator
     sizes = _sizes(train)
-    with current().warnings_as_lines():
+    with warnings.catch_warnings():  # what there is to warn of, the fit itself says
+        warnings.simplefilter("ignore")
         plan: Plan = base.plan(
             sizes.n_tasks, sizes.n_features, n_outputs=sizes.n_outputs, n_rows=sizes.n_rows
         )
