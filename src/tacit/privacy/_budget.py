@@ -152,7 +152,7 @@ class Budget:
             left = remaining(rule, taken, self.epsilon, self.delta)
             remedy = (
                 "calibrate the run to what is left, or give it a smaller delta"
-                if left.epsilon > NEXT_TO_NOTHING * min(self.epsilon, asked.epsilon)
+                if math.isinf(left.epsilon) or left.epsilon > NEXT_TO_NOTHING * self.epsilon
                 else "nothing is left for another fit; models that are there go on answering, and "
                 "later parties join them, at no cost"
             )
