@@ -8,6 +8,7 @@ import pytest
 import tacit
 from tacit.engines import Local
 from tacit.errors import InvalidInput
+from tacit.tasks import ParquetTasks
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -111,6 +112,22 @@ def test_own_models_are_fitted_once_however_often_a_file_is_read(update, tmp_pat
     )
     model.fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
     assert sorted(fitted) == sorted(set(frame["who"]))
+
+
+def test_score_rounds_are_answered_without_reading_the_file_again(tmp_path, monkeypatch):
+    passes, batches = [], ParquetTasks.batches
+
+    def counted(self, max_rows):
+        passes.append(max_rows)
+        return batches(self, max_rows)
+
+    monkeypatch.setattr(ParquetTasks, "batches", counted)
+    frame_of(d=6).to_parquet(tmp_path / "rows.parquet", index=False)
+    model = tacit.SharedPriorRegressor(300.0, random_state=0, engine=Local(max_rows=40))
+    model.fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
+    others = [row for row in model.history_ if row["name"] != "scores"]
+    assert len(model.history_) - len(others) > 10
+    assert len(passes) == len(others) + 1  # and one for the models
 
 
 @pytest.mark.parametrize("name", tacit.ESTIMATORS)

@@ -203,7 +203,9 @@ class _Cohorts(PrivateEstimator):
             cohort=cohort,
             strength=strength,
             learning_rate=rate,
-            personal=self._personal,
+            # Who ends anew from the centre needs no model between turns, and trained from the centre
+            # its update says more than the distance of a model that has long been its own.
+            personal=self._personal and self.fine_tune != "auto",
             ending=Ending(self.fine_tune, int(self.fine_tune_epochs), strength, rate),
             classes=self._classifies,
             seed=0 if self.random_state is None else int(self.random_state),
@@ -377,8 +379,9 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
         What moves the centre, by ``server_rate``; reads releases only.
     fine_tune : "auto", None, "vanilla", "mean-regularized", "kl" or "ewc"
         What a task does after the last release, for ``fine_tune_epochs``. "auto" lets every task
-        settle by its own rows whether to follow the centre and how closely, or to learn alone;
-        None keeps the models as the rounds left them, as printed in the paper.
+        settle by its own rows whether to follow the centre and how closely, or to learn alone, and
+        trains every round from the centre; all others keep personal models between rounds, and None
+        leaves them as the last round did, as printed in the paper.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`. ``random_state`` is also the public seed of
         the first parameters and of the order of minibatches (0 if it is None).
