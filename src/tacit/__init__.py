@@ -12,6 +12,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
+from tacit.errors import (
+    BudgetExceeded,
+    DataNotFound,
+    InvalidInput,
+    LedgerError,
+    ModelFileError,
+    PrivacyLeak,
+    PrivacyWarning,
+    TacitError,
+    UnknownTask,
+)
 
 if TYPE_CHECKING:
     from tacit.comparison import compare
@@ -23,17 +34,24 @@ if TYPE_CHECKING:
 __all__ = [
     "AveragedClassifier",
     "AveragedRegressor",
+    "BudgetExceeded",
+    "DataNotFound",
     "FeatureSplitTransferClassifier",
     "GroupSparseClassifier",
     "GroupSparseRegressor",
+    "InvalidInput",
+    "LedgerError",
     "LowRankClassifier",
     "LowRankRegressor",
     "LowRankSparseClassifier",
     "LowRankSparseRegressor",
     "MeanRegularizedClassifier",
     "MeanRegularizedRegressor",
+    "ModelFileError",
     "PooledClassifier",
     "PooledRegressor",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "PrivateLogisticRegression",
     "SharedMomentsClassifier",
     "SharedMomentsRegressor",
@@ -41,10 +59,12 @@ __all__ = [
     "SharedPriorRegressor",
     "SingleTaskClassifier",
     "SingleTaskRegressor",
+    "TacitError",
     "TaskRelationshipClassifier",
     "TaskRelationshipRegressor",
     "TaskSet",
     "TransferClassifier",
+    "UnknownTask",
     "__version__",
     "compare",
     "load",
@@ -72,6 +92,7 @@ _PACKAGES = (
     "model_selection",
     "neural",
     "penalties",
+    "preprocessing",
     "privacy",
     "protocols",
     "report",

@@ -21,6 +21,7 @@ from tacit.cli import (
     predict,
     report,
     reproduce,
+    verify,
 )
 from tacit.cli._exits import EPILOG, GuardedGroup
 
@@ -44,6 +45,8 @@ app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
+app.command("verify")(verify.verify)
+app.command("sign")(verify.sign)
 app.add_typer(ledger.ledger, name="ledger")
 app.add_typer(datasets.datasets, name="datasets")
 app.command("methods")(methods.methods)

@@ -53,5 +53,5 @@ def prepared_rows(rows: dict[str, Any], method: str) -> Prepared:
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(fit).parameters.items()
     }
-    found: Prepared = read_rows({**defaults, **rows, "method": method, "epsilon": None})
+    found: Prepared = read_rows({**defaults, **rows, "method": method, "epsilon": None})[0]
     return found

@@ -49,7 +49,7 @@ def report(
     Example: tacit report run/ --party "Alder Vale" --out alder-vale.html
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli.run.folder import LEDGER, load_run
+    from tacit.cli.run.folder import LEDGER, ledger_of_run, load_run
     from tacit.cli.run.report_page import write_page
     from tacit.cli.table.prepare import matching_task
 
@@ -79,7 +79,7 @@ def report(
     file = out or (run / "report.html" if party is None else _beside(run, party))
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(file))
-    write_page(model, file, ledger=run / LEDGER, **shown)
+    write_page(model, file, ledger=ledger_of_run(run) or run / LEDGER, **shown)
     output.show(f"report: {file}")
     output.result({"report": str(file), "party": party})
 

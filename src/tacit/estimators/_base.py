@@ -341,7 +341,7 @@ class MultiTaskEstimator(BaseEstimator):
             remedy = (
                 'pass unknown_task="shared" to answer with the shared model'
                 if self._has_shared
-                else "this method has no shared model; fit again with that task"
+                else "there is no shared model; learn its own with fit_task, or fit again with it"
             )
             raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")
         return index
@@ -392,7 +392,25 @@ class MultiTaskEstimator(BaseEstimator):
         return export(self, path, task=task)
 
     def report(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write a self-contained HTML report of the fit."""
+        """Write a self-contained HTML report of the fit; it opens offline.
+
+        Parameters
+        ----------
+        path : file to write, such as ``"report.html"``
+        X, y, tasks : rows that were kept out of the fit, to be evaluated
+            The page then holds every task's private results, and says so.
+        baselines : mapping of names to fitted estimators, such as single-task and pooled
+            They answer the same rows; the first is the one the model is compared with.
+        audit : AuditResult, several of them, or pairs (claimed ε, lower bound)
+        ledger : Ledger or path, to show what is left
+        party : name of a task: the page is that party's own
+        title : heading of the page
+        billboard : the run's releases, where the model was loaded from files and has none
+
+        See Also
+        --------
+        tacit.report.write_report : the same as a function, with its guarantee.
+        """
         from tacit.report import write_report
 
         write_report(self, path, **options)

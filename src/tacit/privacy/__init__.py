@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tacit.errors import BudgetExceeded, LedgerError, PrivacyLeak, PrivacyWarning
+
 if TYPE_CHECKING:
     from tacit.privacy.accounting import (
         Cost,
@@ -83,6 +85,7 @@ __all__ = [
     "AtTask",
     "Billboard",
     "Bound",
+    "BudgetExceeded",
     "Call",
     "Cost",
     "Curator",
@@ -91,6 +94,7 @@ __all__ = [
     "FixedSize",
     "KeyedEntropy",
     "Ledger",
+    "LedgerError",
     "Mechanism",
     "NonNegativeClip",
     "Norm",
@@ -98,6 +102,8 @@ __all__ = [
     "Poisson",
     "Posting",
     "PrivacyFilter",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "Release",
     "Reservation",
     "Round",
