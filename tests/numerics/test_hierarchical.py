@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import multivariate_t
 
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
@@ -33,19 +34,18 @@ def _covariance(frame, slope, level, shape):
     return C
 
 
-def _candidates(frame, *, shapes=(None,), n_means=1):
+def _candidates(frame, *, shapes=(None,)):
     rng = np.random.default_rng(6)
     levels = np.array([0.01, 2.0, 1e3]) if frame.intercept else np.zeros(1)
     return Candidates(
-        rng.normal(size=(n_means, frame.size)), np.array([0.02, 0.7, 30.0]), levels, shapes
+        rng.normal(size=(len(shapes), frame.size)), np.array([0.02, 0.7, 30.0]), levels, shapes
     )
 
 
 def _cells(candidates):
     return [
         (shape, mean, slope, level)
-        for shape in candidates.shapes
-        for mean in candidates.means
+        for shape, mean in zip(candidates.shapes, candidates.means, strict=True)
         for slope in candidates.slopes
         for level in candidates.levels
     ]
@@ -57,7 +57,7 @@ def test_evidence_is_the_density_of_the_targets_with_the_noise_level_integrated_
 ):
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
-    candidates = _candidates(frame, shapes=(None, shape), n_means=2)
+    candidates = _candidates(frame, shapes=(None, shape))
     found = SquaredTasks.of(tasks, frame).evidence(candidates)
     for number, (X, y) in enumerate(by_task(tasks)):
         Z, dense = _design(X, frame), []
@@ -73,7 +73,7 @@ def test_evidence_is_the_density_of_the_targets_with_the_noise_level_integrated_
 def test_models_are_posterior_means_averaged_with_the_weights(ragged, by_task, intercept):
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
-    candidates = _candidates(frame, shapes=(None, shape), n_means=2)
+    candidates = _candidates(frame, shapes=(None, shape))
     weights = np.random.default_rng(8).dirichlet(np.ones(candidates.size), size=len(SIZES))
     found = SquaredTasks.of(tasks, frame).models(candidates, weights)
     for number, (X, y) in enumerate(by_task(tasks)):
@@ -132,16 +132,23 @@ def test_the_logistic_evidence_is_close_to_the_integral(ragged, by_task):
             assert value == pytest.approx(exact, abs=0.1)
 
 
-def test_logistic_models_average_the_modes(ragged):
-    tasks, frame = ragged(SIZES, 3, labels=True), _frame(3)
-    home = LogisticTasks(frame, tasks)
-    candidates = _candidates(frame, n_means=2)
-    parts = [
-        home.models(candidates, np.tile(cell, (len(SIZES), 1))) for cell in np.eye(candidates.size)
-    ]
-    weights = np.random.default_rng(3).dirichlet(np.ones(candidates.size), size=len(SIZES))
-    together = np.einsum("gmp,mg->mp", np.array(parts), weights)
-    np.testing.assert_allclose(home.models(candidates, weights), together, rtol=1e-9)
+@pytest.mark.parametrize("labels", [False, True])
+def test_models_are_averaged_by_evidence_and_public_weight(ragged, labels):
+    tasks, frame = ragged(SIZES, 3, labels=labels), _frame(3)
+    home = LogisticTasks(frame, tasks) if labels else SquaredTasks.of(tasks, frame)
+    candidates = _candidates(frame, shapes=(None, np.diag([1.0, 0.1, 3.0])))
+    log_weights = np.random.default_rng(3).normal(size=candidates.size)
+    models, totals = home.averaged(candidates, log_weights)
+    never = np.full(candidates.size, -1e6)
+    parts = []
+    for cell in range(candidates.size):
+        alone = never.copy()
+        alone[cell] = 0.0
+        parts.append(home.averaged(candidates, alone)[0])
+    logs = home.evidence(candidates) + log_weights
+    np.testing.assert_allclose(totals, logsumexp(logs, axis=1), rtol=1e-12)
+    weights = np.exp(logs - totals[:, None])
+    np.testing.assert_allclose(models, np.einsum("gmp,mg->mp", parts, weights), rtol=1e-7)
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -154,8 +161,8 @@ def test_a_task_computes_the_same_bits_in_any_company(ragged, labels):
     def results(part):
         home = LogisticTasks(frame, part) if labels else SquaredTasks.of(part, frame)
         evidence = home.evidence(candidates)
-        weights = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-        return home.scores(mean, 0.5, 10.0), evidence, home.models(candidates, weights)
+        averaged = home.averaged(candidates, np.zeros(candidates.size))
+        return home.scores(mean, 0.5, 10.0), evidence, *averaged
 
     everybody = results(tasks)
     cuts = tasks.offsets

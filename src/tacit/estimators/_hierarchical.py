@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.errors import InvalidInput
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.privacy.accounting.gaussian import gaussian_mu
 from tacit.privacy.mechanisms import MECHANISMS
@@ -20,14 +21,21 @@ class HierarchicalEstimator(PrivateEstimator):
 
     fit_intercept: bool
 
-    def _hierarchical(self, sizes: Sizes, *, covariance: bool) -> HierarchicalProtocol:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.delta == 0 and self.mechanism == "gaussian":
+            raise InvalidInput(
+                'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
+            )
+
+    def _hierarchical(self, sizes: Sizes, *, pattern: str) -> HierarchicalProtocol:
         return HierarchicalProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
             loudness=self._loudness(sizes),
-            covariance=covariance,
+            pattern=pattern,
             fit_intercept=self.fit_intercept,
         )
 

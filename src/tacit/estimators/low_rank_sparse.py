@@ -93,7 +93,13 @@ class _LowRankSparse(StructuredEstimator):
         if self.own_alpha != "auto":
             _check.positive("own_alpha", self.own_alpha, remedy='use "auto" or a strength')
 
+    @property
+    def _asked_for_moments(self) -> bool:
+        return super()._asked_for_moments or self.own_alpha != "auto"
+
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        if not self._asked_for_moments:
+            return self._hierarchical(sizes, pattern=self.shared)
         settings = self._settings(sizes)
         if self.update == "fit":
             return DecomposedProtocol(**settings, rows=self._row_protection(sizes), sparse=self.own)
@@ -124,6 +130,10 @@ class _LowRankSparse(StructuredEstimator):
 
 class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     """Regressions w_i = p_i + q_i: p_i in a shared subspace, q_i the task's own and sparse.
+
+    Private fits learn the hierarchical prior of the shared part by default; what is a task's own is
+    then a deviation from it in any direction, as large as the tasks' evidence says. A number of
+    rounds, ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
 
     Parameters
     ----------

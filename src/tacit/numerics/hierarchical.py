@@ -16,7 +16,7 @@ update carries the intercept:
     quad = ⟨r, r⟩ − τ_b⟨1, r⟩²/D,   log det V = log det A + log D.
 
 Every ⟨·, ·⟩ comes from one eigendecomposition of SᵀXᵀXS, so a shape costs one decomposition for
-all its means and strengths. All of it needs the task's Gram matrix only.
+all its strengths. All of it needs the task's Gram matrix only.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
@@ -69,12 +70,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Public priors: every shape with every mean and every pair of strengths.
+    """Public priors: every shape, with a mean of its own, with every pair of strengths.
 
     Attributes
     ----------
-    means : (k, p) array
-        Prior means of (w, b).
+    means : (s, p) array
+        Prior means of (w, b), one for each shape.
     slopes, levels : (a,) and (c,) arrays
         Strengths τ_w and τ_b; ``levels`` is (0,) where there is no intercept.
     shapes : tuple of (d, d) roots S or None for the identity
@@ -87,9 +88,14 @@ class Candidates:
     shapes: tuple[Array | None, ...] = (None,)
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Number of shapes, means, strengths of slopes and strengths of levels."""
-        return len(self.shapes), len(self.means), self.slopes.size, self.levels.size
+    def shape(self) -> tuple[int, int, int]:
+        """Number of shapes, strengths of slopes and strengths of levels."""
+        return len(self.shapes), self.slopes.size, self.levels.size
+
+    @property
+    def n_strengths(self) -> int:
+        """Number of pairs of strengths."""
+        return self.slopes.size * self.levels.size
 
     @property
     def size(self) -> int:
@@ -190,18 +196,24 @@ class SquaredTasks:
         Under Jeffreys' prior 1/σ² it is −(n/2)·log quad − ½ log det V up to a constant of the task.
         """
         found = np.empty((len(self.counts), *candidates.shape))
-        for part, s, k, _, inner in self._cells(candidates):
+        for part, s, _, inner in self._cells(candidates):
             degrees = self.counts[part, None, None]
-            found[part, s, k] = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
+            found[part, s] = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
         return finite_rows(found.reshape(len(found), -1))
+
+    def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
+        """Return posterior means (m, p) averaged by evidence × weight, and log of its sum (m,)."""
+        logs = self.evidence(candidates) + log_weights
+        total = logsumexp(logs, axis=1)
+        return self.models(candidates, np.exp(logs - total[:, None])), total
 
     @np.errstate(all="ignore")
     def models(self, candidates: Candidates, weights: Array) -> Array:
         """Return posterior means (m, p), averaged with ``weights`` (m, size) over candidates."""
         shares = weights.reshape(-1, *candidates.shape)
         models = np.zeros((len(self.counts), self.frame.size))
-        for part, s, k, spectrum, inner in self._cells(candidates):
-            share = shares[part, s, k]
+        for part, s, spectrum, inner in self._cells(candidates):
+            share = shares[part, s]
             total = share.sum(axis=(1, 2))
             along = (inner.inverse * inner.seen[:, None]) * share.sum(axis=2)[:, :, None]
             offset = (share * inner.offset).sum(axis=2)
@@ -209,7 +221,7 @@ class SquaredTasks:
             moved = spectrum.back(along.sum(axis=1))
             if self.frame.intercept:
                 moved = np.column_stack([moved, offset.sum(axis=1)])
-            models[part] += moved + total[:, None] * candidates.means[k]
+            models[part] += moved + total[:, None] * candidates.means[s]
         return finite_rows(models)
 
     @cached_property
@@ -240,7 +252,7 @@ class SquaredTasks:
         least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
         return left[:, :d], ones, np.maximum(square, least)
 
-    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, int, _Spectrum, _Cell]]:
+    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, _Spectrum, _Cell]]:
         m, d = len(self.counts), self.frame.origin.size
         width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
         step = max(1, _CHUNK // max(width, 1))
@@ -248,8 +260,7 @@ class SquaredTasks:
             part = slice(low, min(low + step, m))
             for s, root in enumerate(candidates.shapes):
                 spectrum = self._spectrum(part, root)
-                for k, mean in enumerate(candidates.means):
-                    yield part, s, k, spectrum, self._cell(part, spectrum, mean, candidates)
+                yield part, s, spectrum, self._cell(part, spectrum, candidates.means[s], candidates)
 
     def _cell(self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates) -> _Cell:
         cross, ones, square = self._residual(part, mean)
@@ -271,7 +282,7 @@ class SquaredTasks:
 
 @dataclass(frozen=True)
 class _Cell:
-    """One shape and mean at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
+    """One shape at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
 
     seen: Array  # UᵀSᵀXᵀr (b, d)
     inverse: Array  # τ_w/(1 + τ_w λ) (b, a, d)

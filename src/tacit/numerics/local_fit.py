@@ -132,8 +132,9 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
 
     Two rows that nearly coincide in x and differ in y make a slope as large as their distance is
     small, and leave-one-out cannot object: with one row left every strength predicts the same. For
-    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ sd(y_i), and the model passes through (x̄_i, ȳ_i). One row
-    gives its target everywhere. Larger tasks are returned as they are.
+    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ √(n_i − 1)·sd(y_i), which is about what rows in general
+    position give when nothing but their slope moves the targets; and the model passes through
+    (x̄_i, ȳ_i). One row gives its target everywhere. Larger tasks are returned as they are.
 
     Guarantee: row i depends on task i's rows only; what is not finite becomes zero.
     """
@@ -149,7 +150,8 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
     length = np.sqrt(small.task_sums(np.einsum("nd,nd->n", X, X)) / counts)
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
-    most = np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)
+    reach = np.sqrt(counts - 1.0) * spread
+    most = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
     shrink = np.divide(most, steep, out=np.ones_like(most), where=steep > most)
     coef, intercept = fit.coef.copy(), fit.intercept.copy()
     coef[few] *= shrink[:, None]
