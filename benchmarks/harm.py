@@ -281,7 +281,7 @@ def run_former(path: Path, sets: list[str], n_draws: int, revision: str) -> None
         return
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
-            ["git", "archive", revision, "src"],  # noqa: S607
+            ["git", "archive", revision, "src"],
             cwd=Path(__file__).parent.parent,
             check=True,
             capture_output=True,
@@ -291,7 +291,7 @@ def run_former(path: Path, sets: list[str], n_draws: int, revision: str) -> None
         for name, draw in missing:
             np.savez(Path(folder) / "rows.npz", **_arrays(SETTINGS[name].split(draw)))
             environment = {**os.environ, "PYTHONPATH": str(Path(folder) / "src")}
-            out = subprocess.run(  # noqa: S603
+            out = subprocess.run(
                 [sys.executable, __file__, "--child", str(Path(folder) / "rows.npz"), name],
                 env=environment,
                 check=True,

@@ -15,13 +15,13 @@ from tacit.protocols._hierarchical_reading import (
     SPREAD_WEIGHT,
     MeanReading,
     cast_votes,
-    read_centre,
-    read_evidence,
-    read_diagonal,
-    sparse_shapes,
     low_rank_shapes,
+    read_centre,
+    read_diagonal,
+    read_evidence,
     read_spreads,
     read_votes,
+    sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
 

@@ -25,7 +25,7 @@ class HierarchicalEstimator(PrivateEstimator):
         super()._check_parameters()
         if self.delta == 0 and self.mechanism == "gaussian":
             raise InvalidInput(
-                'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
+                "mechanism='gaussian': has no pure ε; use delta > 0 or mechanism='auto'"
             )
 
     def _hierarchical(self, sizes: Sizes, *, pattern: str) -> HierarchicalProtocol:

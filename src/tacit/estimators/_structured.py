@@ -50,9 +50,10 @@ def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
 class StructuredEstimator(HierarchicalEstimator):
     """Private by the hierarchical prior or releases of a moment; open by a penalty on all models.
 
-    The hierarchical prior of the estimator's pattern is learned unless a parameter asks for the
-    paper's releases of second moments: an alpha, a clip, a number of rounds, an allocation, another
-    update, or protected rows.
+    The hierarchical prior of the estimator's pattern is learned unless noise is too loud for it, or
+    a parameter asks for the paper's releases of second moments: an alpha, a clip, a number of
+    rounds, an allocation, another update, or protected rows. One release with all of the budget can
+    show a direction where some twenty cannot.
     """
 
     _pattern: ClassVar[str] = "low-rank"
@@ -196,7 +197,9 @@ class StructuredEstimator(HierarchicalEstimator):
 
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         if not self._asked_for_moments:
-            return self._hierarchical(sizes, pattern=self._pattern)
+            hierarchical = self._hierarchical(sizes, pattern=self._pattern)
+            if hierarchical.rounds():
+                return hierarchical
         if self.update == "fit":
             return ModelProtectedProtocol(**self._settings(sizes), rows=self._row_protection(sizes))
         return ProximalProtocol(**self._settings(sizes), **self._proximal_settings())

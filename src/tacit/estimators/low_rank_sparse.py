@@ -99,7 +99,7 @@ class _LowRankSparse(StructuredEstimator):
 
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         if not self._asked_for_moments:
-            return self._hierarchical(sizes, pattern=self.shared)
+            return super()._protocol(sizes)
         settings = self._settings(sizes)
         if self.update == "fit":
             return DecomposedProtocol(**settings, rows=self._row_protection(sizes), sparse=self.own)
@@ -131,9 +131,9 @@ class _LowRankSparse(StructuredEstimator):
 class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     """Regressions w_i = p_i + q_i: p_i in a shared subspace, q_i the task's own and sparse.
 
-    Private fits learn the hierarchical prior of the shared part by default; what is a task's own is
-    then a deviation from it in any direction, as large as the tasks' evidence says. A number of
-    rounds, ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
+    Private fits are by default those of the shared part's pattern; what is a task's own is then a
+    deviation from it in any direction, as large as the tasks' evidence says. A number of rounds,
+    ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
 
     Parameters
     ----------

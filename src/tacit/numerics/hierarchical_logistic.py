@@ -137,7 +137,8 @@ class _Reduced:
         self, labels: Array, mask: AnyArray, offset: Array, candidates: Candidates
     ) -> Iterator[tuple[int, Array, Array]]:
         """Yield (number of the slope's strength, evidence (b, c), modes − μ (b, c, p))."""
-        (b, n, p), c = self.rows.shape, candidates.levels.size
+        b, _, p = self.rows.shape
+        c = candidates.levels.size
         u = np.zeros((b * c, p))
         penalty = np.empty((b, c, p))
         if self.intercept:

@@ -19,13 +19,20 @@ from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
-__all__ = ["STRENGTHS", "LocalFit", "bounded_slopes", "leave_one_out_weights", "local_fit"]
+__all__ = [
+    "FEW_ROWS",
+    "STRENGTHS",
+    "LocalFit",
+    "bounded_slopes",
+    "leave_one_out_weights",
+    "local_fit",
+]
 __all__ += ["relative_strengths"]
 
 STRENGTHS = np.logspace(-4, 3, 15)  # as multiples of tr(X_iᵀX_i)/d
 _TEMPER = 0.25
 _LEAST_SCALE = 1e-200
-_FEW_ROWS = 5
+FEW_ROWS = 5
 _BATCH_ROWS = 200_000  # whole paths are held for one batch of tasks at a time
 
 
@@ -138,7 +145,7 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
 
     Guarantee: row i depends on task i's rows only; what is not finite becomes zero.
     """
-    few = tasks.counts <= _FEW_ROWS
+    few = tasks.counts <= FEW_ROWS
     if not few.any():
         return fit
     small = tasks.take_tasks(np.flatnonzero(few))
