@@ -113,20 +113,21 @@ class Moment:
 
 
 def candidate_priors(shape: Shape | None) -> Priors:
-    """Return the priors a task weighs: the whole shape, and its leading eigenvector alone.
+    """Return the priors a task weighs: none, the whole shape, and its leading eigenvector alone.
 
-    A flat shape gives the plain single-task fit, nothing else.
+    A flat shape gives the plain single-task fit, nothing else. Falling back always stays: now and
+    then noise passes for a direction.
     """
     if shape is None or shape.flat:
         return ({},)
     if shape.vectors is None:
-        # Posterior means are uncertain in every feature: the whole floor, and falling back, stay.
+        # Posterior means are uncertain in every feature: the whole floor stays.
         shares = (1.0, _FLOOR_SHARES[0])
         return ({}, *({"prior_covariance": shape.covariance(share)} for share in shares))
     covariances = [shape.covariance(share) for share in _FLOOR_SHARES]
     if int((shape.excess > 0).sum()) > 1:
         covariances.append(shape.leading(1).covariance(_FLOOR_SHARES[0]))
-    return [{"prior_covariance": covariance} for covariance in covariances]
+    return ({}, *({"prior_covariance": covariance} for covariance in covariances))
 
 
 @dataclass(frozen=True)
