@@ -95,7 +95,7 @@ class _LowRankSparse(StructuredEstimator):
 
     @property
     def _asked_for_moments(self) -> bool:
-        return super()._asked_for_moments or self.own_alpha != "auto"
+        return super()._asked_for_moments or self.own_alpha != "auto" or self.own != "entries"
 
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         if not self._asked_for_moments:
@@ -133,7 +133,7 @@ class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
 
     Private fits are by default those of the shared part's pattern; what is a task's own is then a
     deviation from it in any direction, as large as the tasks' evidence says. A number of rounds,
-    ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
+    ``own``, ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
 
     Parameters
     ----------

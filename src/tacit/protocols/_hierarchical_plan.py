@@ -167,7 +167,7 @@ def plan(
         # What the moment takes beyond the usual must not drown the votes.
         vote *= max(1.0, math.hypot(1.2, _MOMENT[pattern]) / 1.5)
     shares = {
-        "scale": max(vote, 0.25),
+        "scale": max(1.2 * vote, 0.25),
         "magnitude": vote,
         "centre": 0.25,
         "length": vote,
