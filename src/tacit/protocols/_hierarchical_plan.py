@@ -32,7 +32,7 @@ _QUIET, _LOUD = 0.05, 0.2  # of ν
 # Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
 # directions; the budget is better spent on the mean.
 _VISIBLE_EDGE = 0.125
-_VISIBLE_ENTRY = 1.5  # noise on a feature's part of the trace, in units of the mean part
+_VISIBLE_ENTRY = 1.0  # noise on a feature's part of the trace, in units of the mean part
 _LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for its cost
 # A vote of m tasks peaks at about 0.6·m·μ deviations: this share puts it at six.
 _VOTE = 6.5
