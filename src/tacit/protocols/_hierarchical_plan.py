@@ -44,7 +44,7 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
 _SLOPES = {
-    "squared": 10.0 ** np.arange(-2.5, 3.1, 0.5),
+    "squared": 10.0 ** np.arange(-2.5, 2.6, 0.5),
     "logistic": 10.0 ** np.arange(-2, 1.6, 0.5),
 }
 _LEVELS = {

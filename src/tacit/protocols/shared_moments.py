@@ -43,7 +43,7 @@ _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in nois
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 # Log-odds for what was shared, before a site's own rows speak: 9 to 1 where it is well known, and
 # none where noise is loud, so that a site of few rows is not led by it.
-_FAVOUR, _DOUBT = math.log(9.0), 10.0
+_FAVOUR, _DOUBT = math.log(9.0), 6.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -301,7 +301,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
         families = self._families(home, public)
-        favour = _FAVOUR - _DOUBT / max(self._information(public.precision), 1e-9)
+        favour = _FAVOUR - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
         outputs = home.outputs
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
