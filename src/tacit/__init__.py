@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tacit._version import __version__
 
 if TYPE_CHECKING:
+    from tacit.comparison import compare
     from tacit.estimators import *  # noqa: F403
     from tacit.estimators import ESTIMATORS as ESTIMATORS
     from tacit.methods import plan
@@ -45,6 +46,7 @@ __all__ = [
     "TaskSet",
     "TransferClassifier",
     "__version__",
+    "compare",
     "load",
     "plan",
 ]
@@ -61,11 +63,13 @@ NEURAL = (
 
 _PACKAGES = (
     "audit",
+    "comparison",
     "datasets",
     "engines",
     "errors",
     "estimators",
     "losses",
+    "model_selection",
     "neural",
     "penalties",
     "privacy",
@@ -80,6 +84,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tacit.{name}")
     if name == "TaskSet":
         return importlib.import_module("tacit.tasks").TaskSet
+    if name == "compare":
+        return importlib.import_module("tacit.comparison").compare
     if name == "plan":
         return importlib.import_module("tacit.methods").plan
     if name in NEURAL:

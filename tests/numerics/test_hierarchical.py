@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from scipy.stats import multivariate_t
 
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
@@ -74,8 +74,12 @@ def test_models_are_posterior_means_averaged_with_the_weights(ragged, by_task, i
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
     candidates = _candidates(frame, shapes=(None, shape))
-    weights = np.random.default_rng(8).dirichlet(np.ones(candidates.size), size=len(SIZES))
-    found = SquaredTasks.of(tasks, frame).models(candidates, weights)
+    home = SquaredTasks.of(tasks, frame)
+    log_weights = np.random.default_rng(8).normal(size=candidates.size)
+    found, total = home.averaged(candidates, log_weights)
+    logs = home.evidence(candidates) + log_weights
+    np.testing.assert_allclose(total, logsumexp(logs, axis=1), rtol=1e-10)
+    weights = softmax(logs, axis=1)
     for number, (X, y) in enumerate(by_task(tasks)):
         Z, dense = _design(X, frame), np.zeros(frame.size)
         cells = zip(weights[number], _cells(candidates), strict=True)
@@ -132,23 +136,19 @@ def test_the_logistic_evidence_is_close_to_the_integral(ragged, by_task):
             assert value == pytest.approx(exact, abs=0.1)
 
 
-@pytest.mark.parametrize("labels", [False, True])
-def test_models_are_averaged_by_evidence_and_public_weight(ragged, labels):
-    tasks, frame = ragged(SIZES, 3, labels=labels), _frame(3)
-    home = LogisticTasks(frame, tasks) if labels else SquaredTasks.of(tasks, frame)
+def test_logistic_models_average_the_modes(ragged):
+    tasks, frame = ragged(SIZES, 3, labels=True), _frame(3)
+    home = LogisticTasks(frame, tasks)
     candidates = _candidates(frame, shapes=(None, np.diag([1.0, 0.1, 3.0])))
+    parts = [
+        home.averaged(candidates, np.where(cell, 0.0, -1e6))[0] for cell in np.eye(candidates.size)
+    ]
     log_weights = np.random.default_rng(3).normal(size=candidates.size)
-    models, totals = home.averaged(candidates, log_weights)
-    never = np.full(candidates.size, -1e6)
-    parts = []
-    for cell in range(candidates.size):
-        alone = never.copy()
-        alone[cell] = 0.0
-        parts.append(home.averaged(candidates, alone)[0])
     logs = home.evidence(candidates) + log_weights
-    np.testing.assert_allclose(totals, logsumexp(logs, axis=1), rtol=1e-12)
-    weights = np.exp(logs - totals[:, None])
-    np.testing.assert_allclose(models, np.einsum("gmp,mg->mp", parts, weights), rtol=1e-7)
+    models, totals = home.averaged(candidates, log_weights)
+    np.testing.assert_allclose(totals, logsumexp(logs, axis=1), rtol=1e-10)
+    together = np.einsum("gmp,mg->mp", np.array(parts), softmax(logs, axis=1))
+    np.testing.assert_allclose(models, together, rtol=1e-7)
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -9,8 +9,10 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    compare,
     datasets,
     demo,
+    export,
     fit,
     join,
     ledger,
@@ -36,9 +38,10 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("join")(join.join)
+app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
-app.command("export")(report.export)
+app.command("export")(export.export)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
 app.add_typer(ledger.ledger, name="ledger")

@@ -142,6 +142,8 @@ def _answers(model: Any, X: Array, names: list[Hashable]) -> dict[str, list[Any]
         del model.feature_names_in_  # the columns were matched by name already
     with current().step("predicting"):
         answers = {"prediction": model.predict(X, tasks=names).tolist()}
+        if getattr(model, "spread_", None) is not None:
+            answers["std"] = model.predict(X, tasks=names, return_std=True)[1].tolist()
         if hasattr(model, "predict_proba"):
             shares = model.predict_proba(X, tasks=names)
             for column, name in enumerate(model.classes_.tolist()):

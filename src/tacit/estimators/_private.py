@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from tacit import _check
 from tacit._types import Array
@@ -17,7 +21,10 @@ from tacit.engines import Checkpoint, Unkept, conduct, engine_from, fold
 from tacit.engines.conduct import history_of, late_models, rehearse
 from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
+from tacit.estimators import _classes
 from tacit.estimators._base import Found, Learned, MultiTaskEstimator
+from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._progress import check_progress, check_verbose, watching
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -31,7 +38,11 @@ from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
+_LEDGER = "None, a Ledger, or the path of one"
+_RANDOM_STATE = "None, a whole number of at least 0, a numpy generator or a tacit Entropy"
+_RANDOM_STATES = (Integral, np.random.RandomState, np.random.Generator, Entropy)
 _PUBLIC = "the number of tasks and the features are public"
+_ALONE = "this fit alone is counted: it has no ledger, and other fits on the same rows add to its ε"
 
 
 def default_delta(n_units: int) -> float:
@@ -101,7 +112,10 @@ class PrivateEstimator(MultiTaskEstimator):
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
         Where tasks live, such as `tacit.engines.Local` with a limit on batches.
-    progress : callable(release, n_releases) or None
+    progress : True, callable(release, n_releases) or None
+        True shows a bar with the releases made and their ε.
+    verbose : bool, default False
+        Write a line to standard error after every release.
     unknown_task : "error" or "shared"
 
     To add a method: `_protocol` from public sizes, and `_read_public` where releases give a shared
@@ -116,12 +130,37 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    verbose: bool | int = False
+    _parameter_constraints: ClassVar[Constraints] = {
+        "epsilon": [
+            rule(_check.positive, allow_inf=True, remedy='use epsilon=float("inf") for no privacy')
+        ],
+        "delta": ["auto", rule(_check.below, limit=1, remedy='use "auto", or 0 for pure ε')],
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "gamma-vector"))],
+        "clip": ["auto", rule(_check.positive, remedy='use clip="auto" or a public radius')],
+        "n_rounds": ["auto", rule(_check.positive_integer, remedy='use "auto" or at least 1')],
+        "ledger": [None, rule(_check.instance, kinds=(Ledger, str, PathLike), wanted=_LEDGER)],
+        "data": [None, lambda _, value: check_data(value)],
+        "random_state": [None, rule(_check.instance, kinds=_RANDOM_STATES, wanted=_RANDOM_STATE)],
+        "engine": [lambda _, value: engine_from(value)],
+        "progress": [None, check_progress],
+        "verbose": [check_verbose],
+    }
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
     _not_protected: tuple[str, ...] = ()
     _definition: str = "auto"
     _sizes: Sizes | None = None  # of a fit that held a conversation
     _checkpoint: Unkept | Checkpoint = Unkept()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every private estimator the parameter ``verbose``."""
+        super().__init_subclass__(**options)
+        constructor = inspect.signature(cls.__init__)
+        if "epsilon" in constructor.parameters and "verbose" not in constructor.parameters:
+            cls.__init__ = _classes.with_parameter(  # type: ignore[method-assign]
+                cls.__init__, "verbose", False
+            )
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -187,25 +226,6 @@ class PrivateEstimator(MultiTaskEstimator):
     def _private(self) -> bool:
         return not math.isinf(self.epsilon)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check.positive(
-            "epsilon",
-            self.epsilon,
-            allow_inf=True,
-            remedy='use epsilon=float("inf") for no privacy',
-        )
-        if self.delta != "auto":
-            delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
-            if delta >= 1:
-                raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
-        check_data(self.data)
-        engine_from(self.engine)
-        if self.progress is not None and not callable(self.progress):
-            raise InvalidInput(
-                f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
-            )
-
     def _n_units(self, sizes: Sizes) -> int:
         """Return the public number of what is protected."""
         if self._unit is Unit.TASK:
@@ -229,14 +249,24 @@ class PrivateEstimator(MultiTaskEstimator):
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
+    @property
+    def _open_apart(self) -> bool:
+        """Whether learning without privacy is another computation, over all rows at once."""
+        return type(self)._learn_open is not PrivateEstimator._learn_open
+
+    @property
+    def _reads_batches(self) -> bool:
+        own_kind = type(self)._converse is not PrivateEstimator._converse
+        return not own_kind and (self._private or not self._open_apart)
+
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Found:
         self._sizes = None
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             raise InvalidInput(
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
                 "rows at once; read the file into a frame and use fit, or give a finite epsilon"
             )
-        if type(self)._converse is not PrivateEstimator._converse:  # a talk of its own kind
+        if not self._reads_batches:  # a talk of its own kind
             return super()._learn_file(rows, n_outputs, models)
         return self._converse(rows, n_outputs, models)
 
@@ -284,14 +314,16 @@ class PrivateEstimator(MultiTaskEstimator):
         schedule = self._schedule(protocol, sizes)
         engine = engine_from(self.engine, homes=self._checkpoint.homes)
         parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
-        with self._board(schedule, sizes, charged=charged) as billboard:
+        delta, name = self._run_delta(sizes), type(self).__name__
+        watched = watching(self.progress, self.verbose, schedule, self._unit, delta, name)
+        with self._board(schedule, sizes, charged=charged) as billboard, watched as advance:
             outcome = conduct(
                 protocol,
                 schedule,
                 parties,
                 billboard,
                 entropy=entropy.child("curator"),
-                progress=self.progress,
+                progress=advance,
             )
             finished = parties.finish(outcome.public)
             models = (
@@ -301,6 +333,10 @@ class PrivateEstimator(MultiTaskEstimator):
             )
         self._sizes = self._public_sizes(sizes)
         statements = self._statements(schedule, billboard, sizes)
+        stated: Statement = statements["privacy_"]
+        if self.ledger is None and not charged and stated.private and stated.n_releases:
+            assumed = (*stated.assumptions, _ALONE)
+            statements["privacy_"] = replace(stated, assumptions=assumed)
         return Conversation(models, outcome.public, outcome.history, billboard, statements)
 
     def _board(
@@ -359,7 +395,7 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a fit would, without data, and return what it would state."""
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             return self._stated(Statement.non_private(n_units=sizes.n_tasks))
         _, schedule = self._staged(sizes)
         with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:

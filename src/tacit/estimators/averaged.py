@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tacit import _check
 from tacit._types import Array
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._base import (
+    Learned,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    outputs,
+)
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
@@ -20,7 +25,7 @@ from tacit.tasks import TaskSet
 __all__ = ["AveragedClassifier", "AveragedRegressor"]
 
 
-class _Averaged(PrivateEstimator):
+class _Averaged(WeightedRows, PrivateEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -47,12 +52,6 @@ class _Averaged(PrivateEstimator):
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
 
     def _protocol(self, sizes: Sizes) -> AveragedProtocol:
         return AveragedProtocol(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._hierarchical import HierarchicalEstimator
@@ -37,6 +36,7 @@ class _MeanRegularized(HierarchicalEstimator):
         clip: float | str = "auto",
         n_rounds: int | str = "auto",
         fit_intercept: bool = True,
+        intervals: bool = False,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -51,23 +51,13 @@ class _MeanRegularized(HierarchicalEstimator):
         self.clip = clip
         self.n_rounds = n_rounds
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
-        if self.n_rounds != "auto":
-            remedy = 'use "auto", or at least one round'
-            _check.positive_integer("n_rounds", self.n_rounds, remedy=remedy)
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | MeanRegularizedProtocol:
         if self.clip == self.alpha == self.n_rounds == "auto":
@@ -156,6 +146,9 @@ class MeanRegularizedRegressor(MultiTaskRegressor, _MeanRegularized):
     is so loud that nothing could be told from it nothing is released or spent. Where any of them
     is given, tasks send directions of models (updates, with a clip) and are pulled to their mean.
     fit_intercept : bool, default True
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task, computed at home,
+        private to the task like its model. Regressors only.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from tacit._types import Array
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
     outputs,
 )
+from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
@@ -23,7 +24,12 @@ from tacit.tasks import TaskSet
 __all__ = ["PooledClassifier", "PooledRegressor"]
 
 
-class _Pooled(MultiTaskEstimator):
+class _Pooled(WeightedRows):
+    _weights_within = "all"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
+    }
+
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -34,11 +40,6 @@ class _Pooled(MultiTaskEstimator):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
@@ -62,6 +63,8 @@ class _Pooled(MultiTaskEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])
+        if tasks.weights is not None:
+            together = together.weighted(tasks.weights)
         fits = [
             local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
             for output in outputs(together, targets)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit import _check
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._hierarchical import HierarchicalEstimator
 from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
@@ -17,10 +18,12 @@ from tacit.protocols.shared_prior import SharedPriorProtocol, SharedPriorPublic
 
 __all__ = ["SharedPriorClassifier", "SharedPriorRegressor"]
 
-_MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
-
 
 class _SharedPrior(HierarchicalEstimator):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "two-sided-wishart"))],
+    }
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -29,6 +32,7 @@ class _SharedPrior(HierarchicalEstimator):
         mechanism: str = "auto",
         clip: float | str = "auto",
         fit_intercept: bool = True,
+        intervals: bool = False,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -41,6 +45,7 @@ class _SharedPrior(HierarchicalEstimator):
         self.mechanism = mechanism
         self.clip = clip
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
@@ -50,9 +55,6 @@ class _SharedPrior(HierarchicalEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, _MECHANISMS)
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | SharedPriorProtocol:
         if self.clip == "auto":
@@ -100,6 +102,9 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
         radius of a model: tasks then send their models once, and the prior is read off their
         second moment.
     fit_intercept : bool, default True
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task, computed at home,
+        private to the task like its model. Regressors only.
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
     data : str or None

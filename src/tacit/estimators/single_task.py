@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from tacit.engines.gathering import stacked_in_file
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
     outputs,
 )
+from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._weighted import WeightedRows
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -35,15 +36,21 @@ def _statement(n_tasks: int) -> Statement:
     )
 
 
-class _SingleTask(MultiTaskEstimator):
-    def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
+class _SingleTask(WeightedRows):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
+    }
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        *,
+        fit_intercept: bool = True,
+        intervals: bool = False,
+    ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
+        self.intervals = intervals
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
@@ -60,6 +67,10 @@ class _SingleTask(MultiTaskEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         return self._learned(self._models(tuple(outputs(tasks, targets))))
+
+    @property
+    def _reads_batches(self) -> bool:
+        return True
 
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
         parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))
@@ -92,6 +103,8 @@ class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):
         with the smallest leave-one-out error (closed form).
     fit_intercept : bool, default True
         Fit an unpenalised intercept for each task.
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task. Regressors only.
 
     Guarantee: nothing leaves a task, so others learn nothing about it (ε = 0).
     """

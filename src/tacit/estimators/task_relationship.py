@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._hierarchical import HierarchicalEstimator
+from tacit.estimators._hierarchical import HierarchicalPrior
 from tacit.estimators._private import Sizes
 from tacit.estimators._structured import alone
 from tacit.joint.structured import StructuredFit
@@ -24,7 +23,7 @@ from tacit.tasks import TaskSet
 __all__ = ["TaskRelationshipClassifier", "TaskRelationshipRegressor"]
 
 
-class _TaskRelationship(HierarchicalEstimator):
+class _TaskRelationship(HierarchicalPrior):
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -53,14 +52,6 @@ class _TaskRelationship(HierarchicalEstimator):
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a strength')
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | RelationshipProtocol:
         if self.clip == "auto":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import AnyArray, Array
+from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.hierarchical import Candidates, Frame, finite_rows, frame_rows
 from tacit.numerics.newton import LogisticStack, newton
@@ -105,7 +105,8 @@ class LogisticTasks:
         first = 0
         for shape, mean in zip(candidates.shapes, candidates.means, strict=True):
             reduced = _Reduced.of(rows, shape, self.frame.origin.size)
-            path = reduced.path(labels, bucket.mask, (rows @ mean[:, None])[:, :, 0], candidates)
+            offset = (rows @ mean[:, None])[:, :, 0]
+            path = reduced.path(labels, bucket.shares(self.tasks.weights), offset, candidates)
             for number, evidence, moved in path:
                 low = first + number * candidates.levels.size
                 yield slice(low, low + candidates.levels.size), evidence, moved
@@ -134,7 +135,7 @@ class _Reduced:
         return cls(whole, basis, shape, rows.shape[2] > d)
 
     def path(
-        self, labels: Array, mask: AnyArray, offset: Array, candidates: Candidates
+        self, labels: Array, weights: Array, offset: Array, candidates: Candidates
     ) -> Iterator[tuple[int, Array, Array]]:
         """Yield (number of the slope's strength, evidence (b, c), modes − μ (b, c, p))."""
         b, _, p = self.rows.shape
@@ -143,12 +144,12 @@ class _Reduced:
         penalty = np.empty((b, c, p))
         if self.intercept:
             penalty[:, :, -1] = 1 / candidates.levels
-        parts = (np.repeat(part, c, axis=0) for part in (self.rows, offset, labels, mask * 1.0))
-        rows, offsets, answers, weights = parts
+        parts = (np.repeat(part, c, axis=0) for part in (self.rows, offset, labels, weights))
+        rows, offsets, answers, counted = parts
         for number in np.argsort(candidates.slopes, kind="stable"):
             penalty[:, :, : p - self.intercept] = 1 / candidates.slopes[number]
             flat = penalty.reshape(b * c, p)
-            stack = LogisticStack(rows, offsets, answers, weights, flat)
+            stack = LogisticStack(rows, offsets, answers, counted, flat)
             u = newton(stack, u, _ACCURACY)
             z = stack.predictions(u)
             volume = np.linalg.slogdet(stack.hessian(z))[1] - np.log(flat).sum(axis=1)

@@ -6,7 +6,7 @@ start from, and the fall-back when what is shared does not help.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from tacit._types import Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
 from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
@@ -50,11 +51,13 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     A strength then means the same whatever the unit of the features and the number of rows.
     """
     X = tasks.X.astype(np.float64, copy=False)
-    raw = tasks.task_sums(np.einsum("nd,nd->n", X, X))
+    w = tasks.weights
+    square = np.einsum("nd,nd->n", X, X)
+    raw = tasks.task_sums(square if w is None else w * square)
     squares = raw
     if intercept:
-        sums = tasks.task_sums(X)
-        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.counts
+        sums = tasks.task_sums(X if w is None else w[:, None] * X)
+        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.amounts
     # A task of equal rows has no scale of its own, up to rounding, nor has one at the ends of the
     # float range; judged by its own rows alone.
     usable = (squares > 1e-12 * raw) & (squares > _LEAST_SCALE) & (squares < 1 / _LEAST_SCALE)
@@ -62,7 +65,7 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     return scale[:, None] * multiples
 
 
-def leave_one_out_weights(errors: Array, counts: IntArray, loss: Loss) -> Array:
+def leave_one_out_weights(errors: Array, counts: Array | IntArray, loss: Loss) -> Array:
     """Return weights (a, m) of candidates with leave-one-out ``errors`` (a, m), summing to 1.
 
     The weight is the candidate's leave-one-out likelihood to the power ¼: ``error^(−n/8)`` for
@@ -87,7 +90,7 @@ def local_fit(
     *,
     alpha: float | str = "auto",
     intercept: bool = True,
-    priors: Sequence[Mapping[str, Array]] = ({},),
+    priors: Sequence[Prior] = (Prior(),),
 ) -> LocalFit:
     """Fit every task on its own rows, under one prior or the leave-one-out average over several.
 
@@ -97,14 +100,13 @@ def local_fit(
         Strength on the scale of scikit-learn's ``Ridge`` (1/C of ``LogisticRegression``); "auto"
         averages the path with `leave_one_out_weights`.
     priors
-        Each with any of ``prior_mean`` and ``prior_covariance`` of `ridge_paths`; an empty one is
-        single-task learning, and among several makes falling back one of the candidates. Alone
-        with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
+        A plain one is single-task learning, and among several makes falling back one of the
+        candidates. Alone with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
 
     Guarantee: row i of the result depends on task i's rows (and on ``priors``) only, bit for bit:
     fitted alone, the task finds the same. A task that finds no finite model gets zero.
     """
-    alone = alpha == "auto" and intercept and len(priors) == 1 and not priors[0]
+    alone = alpha == "auto" and intercept and len(priors) == 1 and priors[0].plain
     with quiet_arithmetic():
         parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
         fit = LocalFit(
@@ -119,16 +121,16 @@ def _fit(
     loss: Loss,
     alpha: float | str,
     intercept: bool,
-    priors: Sequence[Mapping[str, Array]],
+    priors: Sequence[Prior],
 ) -> LocalFit:
     if isinstance(alpha, str):
         alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
     else:
         alphas = np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
     fit = ridge_paths if loss.name == "squared" else logistic_paths
-    paths = [fit(tasks, alphas, intercept=intercept, **prior) for prior in priors]
+    paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
     errors = np.concatenate([path.loo_errors for path in paths])
-    weights = leave_one_out_weights(errors, tasks.counts, loss)
+    weights = leave_one_out_weights(errors, tasks.amounts, loss)
     coef = np.concatenate([path.coef for path in paths])
     offset = np.concatenate([path.intercept for path in paths])
     return LocalFit(*settled(weighted(weights, coef), weighted(weights, offset)))
@@ -149,15 +151,19 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
     if not few.any():
         return fit
     small = tasks.take_tasks(np.flatnonzero(few))
-    counts, y = small.counts, np.asarray(small.y, dtype=np.float64)
+    amounts, y = small.amounts, np.asarray(small.y, dtype=np.float64)
     X = small.X.astype(np.float64, copy=False)
-    centre, level = small.task_sums(X) / counts[:, None], small.task_sums(y) / counts
+    w = np.ones(len(y)) if small.weights is None else small.weights
+
+    def mean(values: Array) -> Array:
+        return (small.task_sums((values.T * w).T).T / amounts).T
+
+    centre, level = mean(X), mean(y)
     apart = y - level[small.task_of_row]
-    spread = np.sqrt(small.task_sums(apart * apart) / counts)
-    length = np.sqrt(small.task_sums(np.einsum("nd,nd->n", X, X)) / counts)
+    spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(np.einsum("nd,nd->n", X, X)))
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
-    reach = np.sqrt(counts - 1.0) * spread
+    reach = np.sqrt(small.counts - 1.0) * spread
     most = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
     shrink = np.divide(most, steep, out=np.ones_like(most), where=steep > most)
     coef, intercept = fit.coef.copy(), fit.intercept.copy()

@@ -24,7 +24,7 @@ from tacit.losses import LogisticLoss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
-from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.prior import Prior, PriorFrame, alpha_table
 from tacit.numerics.stacks import settled, solve
 from tacit.numerics.threads import batched_map
 
@@ -69,9 +69,7 @@ def logistic_paths(
     alphas: Array | float,
     *,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> LogisticPath:
     """Fit every task at every strength.
@@ -84,10 +82,8 @@ def logistic_paths(
         Strengths, for all tasks or for each.
     targets : ndarray of shape (N,), optional
         Labels in {0, 1} in stored order; those of ``tasks`` if absent.
-    prior_mean : ndarray of shape (d,) or (m, d), optional
-        Where models are pulled to (zero if absent).
-    prior_covariance, prior_precision : ndarray of shape (d, d), optional
-        Shape of the pull, one or the other (identity if absent).
+    prior : Prior, optional
+        What models are pulled to, and the shape of the pull; zero and the identity if absent.
     intercept : bool
         Fit an intercept for each task: unpenalised where both classes occur, and with strength
         α where only one does (it would be infinite otherwise).
@@ -102,8 +98,8 @@ def logistic_paths(
     Leave-one-out is one Newton step from the full fit (ALO): with H the Hessian and
     ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
     """
-    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
-    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    frame = (prior or Prior()).frame(tasks)
+    problem = _Problem.build(tasks, alphas, targets, frame, intercept)
     m, a = problem.table.shape
     coef, offset = np.empty((a, m, tasks.X.shape[1])), np.zeros((a, m))
     left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
@@ -113,11 +109,12 @@ def logistic_paths(
         reduced = problem.reduced(bucket)
         for k, stack, u in reduced.path(bucket.mask):
             V, b = reduced.expand(u)
-            models = prior.models(V[:, None], bucket.tasks)[:, 0]
+            models = frame.models(V[:, None], bucket.tasks)[:, 0]
             coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(models, b)
             z = _approximate_leave_one_out(stack, u)
-            loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
-            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / bucket.counts, np.inf)
+            loss = np.sum(stack.weights * _LOSS.value(z, stack.labels), axis=1)
+            amounts = stack.weights.sum(axis=1)
+            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
             found = _laplace_evidence(stack, u)
             evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
             _scatter_path(left_out, k, bucket, z)
@@ -133,9 +130,7 @@ def logistic_kfold(
     n_folds: int = 5,
     random_state: int | None = None,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> Array:
     """Predict every row by fits without the row's fold, at every strength.
@@ -150,8 +145,8 @@ def logistic_kfold(
         Log-odds of every row, in stored order. A row whose fold is its whole task is predicted
         by the prior.
     """
-    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
-    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    frame = (prior or Prior()).frame(tasks)
+    problem = _Problem.build(tasks, alphas, targets, frame, intercept)
     folds = _stratified_folds(tasks, problem.y, n_folds, random_state)
     predictions = np.empty((problem.table.shape[1], len(problem.y)))
 
@@ -180,9 +175,10 @@ class _Problem:
 
     X: Array
     y: Array
-    prior: Prior
+    frame: PriorFrame
     table: Array
     intercept: bool
+    weights: Array | None
 
     @classmethod
     def build(
@@ -190,16 +186,17 @@ class _Problem:
         tasks: TaskSet,
         alphas: Array | float,
         targets: Array | None,
-        prior: Prior,
+        frame: PriorFrame,
         intercept: bool,
     ) -> _Problem:
         y = np.asarray(row_targets(tasks, targets), dtype=np.float64)
         if not ((y >= 0) & (y <= 1)).all():
             raise InvalidInput("targets: labels must lie in {0, 1}; encode the classes first")
-        return cls(tasks.X, y, prior, alpha_table(alphas, len(tasks.offsets) - 1), intercept)
+        table = alpha_table(alphas, len(tasks.offsets) - 1)
+        return cls(tasks.X, y, frame, table, intercept, tasks.weights)
 
     def reduced(self, bucket: Bucket) -> _Reduced:
-        rows = self.prior.rows(bucket, self.X)
+        rows = self.frame.rows(bucket, self.X)
         basis = None
         if rows.shape[1] < rows.shape[2]:
             # The penalised optimum lies in the span of the rows: solve in those coordinates.
@@ -207,9 +204,15 @@ class _Problem:
             rows = np.ascontiguousarray(triangle.transpose(0, 2, 1))
         if self.intercept:
             rows = np.concatenate([rows, bucket.mask[:, :, None].astype(np.float64)], axis=2)
-        offset = np.broadcast_to(self.prior.predictions(bucket, self.X), bucket.mask.shape)
+        offset = np.broadcast_to(self.frame.predictions(bucket, self.X), bucket.mask.shape)
         return _Reduced(
-            rows, offset, bucket.stack(self.y), basis, self.table[bucket.tasks], self.intercept
+            rows,
+            offset,
+            bucket.stack(self.y),
+            basis,
+            self.table[bucket.tasks],
+            self.intercept,
+            bucket.shares(self.weights),
         )
 
 
@@ -223,10 +226,11 @@ class _Reduced:
     basis: Array | None
     alphas: Array
     intercept: bool
+    shares: Array
 
     def stack(self, counted: AnyArray, k: IntArray) -> LogisticStack:
         """Return the regressions on the rows that count, each at its k-th strength."""
-        weights = counted.astype(np.float64)
+        weights = self.shares * counted
         strength = np.take_along_axis(self.alphas, k[:, None], axis=1)
         penalty = np.repeat(strength, self.rows.shape[2], axis=1)
         if self.intercept:
@@ -257,8 +261,9 @@ def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     z = stack.predictions(u)
     solved = solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
     leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
-    bend = _LOSS.second_derivative(z, stack.labels)
-    slope = _LOSS.derivative(z, stack.labels)
+    # Padding has the weight 0 and is nobody's row: what is left out there is not looked at.
+    bend = stack.weights * _LOSS.second_derivative(z, stack.labels)
+    slope = stack.weights * _LOSS.derivative(z, stack.labels)
     # The leverage of a row times its curvature is below one; rounding must not cross it.
     return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
 

@@ -65,6 +65,9 @@ _FILES = (
     "report.html",
     "billboard.npz",
     EVALUATION,
+    "coefficients.csv",
+    "coefficients.json",
+    "model.onnx",
 )
 _INTAKE = "intake"
 _UNFINISHED = "unfinished"
