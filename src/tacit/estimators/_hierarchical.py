@@ -16,32 +16,29 @@ from tacit.privacy.mechanisms import MECHANISMS
 from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic, Loudness
 from tacit.tasks import TaskSet
 
-__all__ = ["HierarchicalEstimator"]
+__all__ = ["HierarchicalEstimator", "HierarchicalPrior"]
 
 
-class HierarchicalEstimator(WeightedRows, PrivateEstimator):
-    """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
+class HierarchicalPrior(PrivateEstimator):
+    """What estimators share that learn a `HierarchicalProtocol`."""
 
     fit_intercept: bool
-    intervals: bool
 
-    def _spread(self, tasks: TaskSet) -> Spread:
-        """Return the spread under the learned prior; where nobody shared, under the task's own."""
-        found = None
-        if self._sizes is not None:
-            protocol, public = self._public_state(self.billboard_)
-            if isinstance(protocol, HierarchicalProtocol):
-                found = protocol.spread(tasks, public)
-        return found or spread_alone(tasks, intercept=self.fit_intercept)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.delta == 0 and self.mechanism == "gaussian":
+            raise InvalidInput(
+                "mechanism='gaussian': has no pure ε; use delta > 0 or mechanism='auto'"
+            )
 
-    def _hierarchical(self, sizes: Sizes, *, covariance: bool) -> HierarchicalProtocol:
+    def _hierarchical(self, sizes: Sizes, *, pattern: str) -> HierarchicalProtocol:
         return HierarchicalProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
             loudness=self._loudness(sizes),
-            covariance=covariance,
+            pattern=pattern,
             fit_intercept=self.fit_intercept,
         )
 
@@ -54,6 +51,30 @@ class HierarchicalEstimator(WeightedRows, PrivateEstimator):
         budget = epsilon if pure else gaussian_mu(epsilon, delta)
         return Loudness(2 / (budget * sizes.n_tasks), pure)
 
+    @staticmethod
+    def _shared_model(public: HierarchicalPublic, sizes: Sizes) -> dict[str, Any]:
+        """Return the released mean models for tasks that are not known; zero if there is none."""
+        coef, intercept = public.model or (
+            np.zeros((sizes.n_outputs, sizes.n_features)),
+            np.zeros(sizes.n_outputs),
+        )
+        return {"shared_coef": coef, "shared_intercept": intercept}
+
+
+class HierarchicalEstimator(WeightedRows, HierarchicalPrior):
+    """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
+
+    intervals: bool
+
+    def _spread(self, tasks: TaskSet) -> Spread:
+        """Return the spread under the learned prior; where nobody shared, under the task's own."""
+        found = None
+        if self._sizes is not None:
+            protocol, public = self._public_state(self.billboard_)
+            if isinstance(protocol, HierarchicalProtocol):
+                found = protocol.spread(tasks, public)
+        return found or spread_alone(tasks, intercept=self.fit_intercept)
+
     def _refuse_weights(self) -> None:
         self._check_parameters()
         usual = isinstance(self._protocol(Sizes(2, 1)), HierarchicalProtocol)
@@ -63,12 +84,3 @@ class HierarchicalEstimator(WeightedRows, PrivateEstimator):
                 f"sample_weight: {type(self).__name__} weighs rows in its usual conversation only; "
                 "leave out clip, alpha and n_rounds, and give a finite epsilon"
             )
-
-    @staticmethod
-    def _shared_model(public: HierarchicalPublic, sizes: Sizes) -> dict[str, Any]:
-        """Return the released mean models for tasks that are not known; zero if there is none."""
-        coef, intercept = public.model or (
-            np.zeros((sizes.n_outputs, sizes.n_features)),
-            np.zeros(sizes.n_outputs),
-        )
-        return {"shared_coef": coef, "shared_intercept": intercept}

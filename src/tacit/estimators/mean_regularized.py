@@ -61,7 +61,7 @@ class _MeanRegularized(HierarchicalEstimator):
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | MeanRegularizedProtocol:
         if self.clip == self.alpha == self.n_rounds == "auto":
-            return self._hierarchical(sizes, covariance=False)
+            return self._hierarchical(sizes, pattern="mean")
         return MeanRegularizedProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,

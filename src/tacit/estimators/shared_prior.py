@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit import _check
-from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._hierarchical import HierarchicalEstimator
@@ -56,14 +55,10 @@ class _SharedPrior(HierarchicalEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.delta == 0 and self.mechanism == "gaussian":
-            raise InvalidInput(
-                'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
-            )
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | SharedPriorProtocol:
         if self.clip == "auto":
-            return self._hierarchical(sizes, covariance=True)
+            return self._hierarchical(sizes, pattern="any")
         return SharedPriorProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,

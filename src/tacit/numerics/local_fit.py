@@ -20,13 +20,20 @@ from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
-__all__ = ["STRENGTHS", "LocalFit", "bounded_slopes", "leave_one_out_weights", "local_fit"]
+__all__ = [
+    "FEW_ROWS",
+    "STRENGTHS",
+    "LocalFit",
+    "bounded_slopes",
+    "leave_one_out_weights",
+    "local_fit",
+]
 __all__ += ["relative_strengths"]
 
 STRENGTHS = np.logspace(-4, 3, 15)  # as multiples of tr(X_iᵀX_i)/d
 _TEMPER = 0.25
 _LEAST_SCALE = 1e-200
-_FEW_ROWS = 5
+FEW_ROWS = 5
 _BATCH_ROWS = 200_000  # whole paths are held for one batch of tasks at a time
 
 
@@ -134,12 +141,13 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
 
     Two rows that nearly coincide in x and differ in y make a slope as large as their distance is
     small, and leave-one-out cannot object: with one row left every strength predicts the same. For
-    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ sd(y_i), and the model passes through (x̄_i, ȳ_i). One row
-    gives its target everywhere. Larger tasks are returned as they are.
+    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ √(n_i − 1)·sd(y_i), which is about what rows in general
+    position give when nothing but their slope moves the targets; and the model passes through
+    (x̄_i, ȳ_i). One row gives its target everywhere. Larger tasks are returned as they are.
 
     Guarantee: row i depends on task i's rows only; what is not finite becomes zero.
     """
-    few = tasks.counts <= _FEW_ROWS
+    few = tasks.counts <= FEW_ROWS
     if not few.any():
         return fit
     small = tasks.take_tasks(np.flatnonzero(few))
@@ -155,7 +163,8 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
     spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(np.einsum("nd,nd->n", X, X)))
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
-    most = np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)
+    reach = np.sqrt(small.counts - 1.0) * spread
+    most = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
     shrink = np.divide(most, steep, out=np.ones_like(most), where=steep > most)
     coef, intercept = fit.coef.copy(), fit.intercept.copy()
     coef[few] *= shrink[:, None]

@@ -57,18 +57,16 @@ def spread_under(
     back = np.append(1 / frame.scale, 1.0)
     for offset, candidates in ((0, shared), (shared.size, alone)):
         mine = (best >= offset) & (best < offset + candidates.size)
-        shapes, means, slopes, levels = np.unravel_index(
+        shapes, slopes, levels = np.unravel_index(
             np.where(mine, best - offset, 0), candidates.shape
         )
-        for s, root in enumerate(candidates.shapes):
-            for k, mean in enumerate(candidates.means):
-                chosen = np.flatnonzero(mine & (shapes == s) & (means == k))
-                for part in _batches(chosen, d):
-                    tau = candidates.slopes[slopes[part]], candidates.levels[levels[part]]
-                    found = _posterior(tasks, part, mean, root, *tau)
-                    noise[part] = found[0]
-                    p = found[1].shape[1]
-                    spread[part, :p, :p] = found[1] * back[:p, None] * back[:p]
+        for s, (root, mean) in enumerate(zip(candidates.shapes, candidates.means, strict=True)):
+            for part in _batches(np.flatnonzero(mine & (shapes == s)), d):
+                tau = candidates.slopes[slopes[part]], candidates.levels[levels[part]]
+                found = _posterior(tasks, part, mean, root, *tau)
+                noise[part] = found[0]
+                p = found[1].shape[1]
+                spread[part, :p, :p] = found[1] * back[:p, None] * back[:p]
     return Spread(noise, np.repeat(frame.origin[None], m, axis=0), spread)
 
 
