@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-oldest lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo federation-stress lint format bench clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -33,6 +33,24 @@ test-statistical: $(READY)
 test-slow: $(READY)
 	$(PYTEST) -m slow
 
+# Real processes on loopback; NVFlare gets an environment of its own, as it is large.
+FEDERATION := .venv-federation
+$(FEDERATION)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FEDERATION)
+	$(FEDERATION)/bin/python -m pip install --quiet --upgrade pip
+	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest
+	touch $(FEDERATION)/.ready
+
+test-federation: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py sums.py crashes.py)
+
+# Everything a federation must show; an hour.
+federation-stress: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m tests.federation.stress
+
+federation-demo: $(FEDERATION)/.ready
+	$(FEDERATION)/bin/tacit federate demo
+
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
 	rm -rf dist .venv-oldest
@@ -56,4 +74,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -13,6 +13,7 @@ from tacit.cli import (
     datasets,
     demo,
     export,
+    federate,
     fit,
     join,
     ledger,
@@ -49,6 +50,7 @@ app.command("verify")(verify.verify)
 app.command("sign")(verify.sign)
 app.add_typer(ledger.ledger, name="ledger")
 app.add_typer(datasets.datasets, name="datasets")
+app.add_typer(federate.federate, name="federate")
 app.command("methods")(methods.methods)
 app.command("reproduce")(reproduce.reproduce)
 

@@ -24,7 +24,7 @@ from tacit.numerics.moment_prior import Moments, agreement, shared_models
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.schedule import AtTask, Call, Curator, Place, Round, Schedule, SecureSum
+from tacit.privacy.schedule import AtTask, Call, Curator, Distributed, Place, Round, Schedule
 from tacit.privacy.unit import Unit
 from tacit.protocols._home import Outputs
 from tacit.protocols._moment_frame import Frame, clip_norm
@@ -33,8 +33,7 @@ from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["AGGREGATIONS", "SharedMomentsHome", "SharedMomentsProtocol", "SharedMomentsPublic"]
 
-_PLACES: dict[str, Place] = {"untrusted": AtTask(), "trusted": Curator(), "secure": SecureSum()}
-AGGREGATIONS = tuple(_PLACES)
+AGGREGATIONS = ("untrusted", "trusted", "secure")
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
@@ -101,7 +100,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     row_norm, target_bound : float
         Public limits of ‖x‖ and |y|; larger ones are clipped. A classifier's answers are 0 and 1.
     aggregation : "untrusted", "trusted" or "secure"
-        Noise at every site, or once on the sum.
+        Noise at every site, or once on the sum, or on the sum in shares of the sites.
+    min_honest : int, optional
+        With "secure": least number of honest sites (`tacit.privacy.schedule.Distributed`).
 
     Guarantee: (ε, δ) with one row of one site as the unit, under replace-one with public numbers of
     rows, for whatever a site hands out, against all others together. The row says w₁ in the first
@@ -126,6 +127,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     fit_intercept: bool = True
     aggregation: str = "untrusted"
     n_moments: int = 2
+    min_honest: int | None = None
 
     def __post_init__(self) -> None:
         _check.one_of("aggregation", self.aggregation, AGGREGATIONS)
@@ -147,9 +149,15 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         squares = np.asarray(self.counts, dtype=np.float64) ** 2
         return squares if self.by_site else squares.sum(keepdims=True)
 
+    @property
+    def _place(self) -> Place:
+        if self.aggregation == "secure":
+            return Distributed(self.min_honest)
+        return AtTask() if self.by_site else Curator()
+
     def rounds(self) -> tuple[Round, ...]:
         """Return means, moments, and moments at the released model."""
-        place = _PLACES[self.aggregation]
+        place = self._place
         side = self.n_features + 1 + self.n_outputs
         first = Round(
             "means",
