@@ -25,10 +25,9 @@ from tacit.tasks import TaskSet
 
 from .baselines import BASELINES
 
-__all__ = ["LEVELS", "load", "paper_delta", "score", "train", "tuned"]
+__all__ = ["TUNED", "load", "paper_delta", "score", "train", "tuned"]
 
 TUNED = Path(__file__).parent / "tuned.json"
-LEVELS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)  # at which `tune.py` tunes
 
 
 def paper_delta(n_tasks: int) -> float:
@@ -73,8 +72,9 @@ def _choices() -> dict[str, Any]:
 
 def tuned(method: str, data: str, epsilon: float) -> dict[str, Any]:
     """Return what `tune.py` chose for a printed method, at the nearest of its levels."""
-    nearest = min(LEVELS, key=lambda level: abs(math.log(level / epsilon)))
-    return dict(_choices()[method][data][f"{nearest:g}"]["best"])
+    levels = _choices()[method][data]
+    nearest = min(levels, key=lambda level: abs(math.log(float(level) / epsilon)))
+    return dict(levels[nearest]["best"])
 
 
 def train(

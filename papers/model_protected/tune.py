@@ -13,14 +13,24 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from typing import Any
 
 import numpy as np
 
-from .experiments import LEVELS, TUNED, load, score, train
+from .experiments import TUNED, load, score, train
 
 DRAWS = (1000, 1001)
 GAIN = 0.998  # a step must help by this factor
+
+
+# The privacy levels of the figures, by kind of data and of method.
+LEVELS = {
+    ("synthetic", "printed"): (0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+    ("synthetic", "dp"): (0.1, 1.0, 10.0, 100.0, 1000.0),
+    ("real", "printed"): (0.1, 1.0, 10.0, 100.0),
+    ("real", "dp"): (0.1, 1.0, 10.0, 100.0, 1000.0),
+}
 
 
 def _ladder(low: float, high: float, per_decade: int) -> tuple[float, ...]:
@@ -128,21 +138,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--method", choices=sorted(METHODS), required=True)
     parser.add_argument("--data", required=True)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after; go on later")
     options = parser.parse_args()
-    chosen, start = {}, STARTS[options.method]
-    for epsilon in sorted(LEVELS, reverse=True):
-        # Two starts: the neighbour's choice, and the same point everywhere.
-        walks = [
-            Search(options.method, options.data, epsilon, begin).walk()
-            for begin in (start, STARTS[options.method])
-        ]
-        found = min(walks, key=lambda walk: walk["error"])
-        chosen[f"{epsilon:g}"] = found
-        start = found["best"]
-        print(options.method, options.data, epsilon, found, flush=True)
     known = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
-    known.setdefault(options.method, {})[options.data] = chosen
-    TUNED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    chosen = known.get(options.method, {}).get(options.data, {})
+    start, begun = STARTS[options.method], time.monotonic()
+    source = "synthetic" if options.data in ("low-rank", "group-sparse") else "real"
+    for epsilon in sorted(LEVELS[source, options.method.split("-")[0]], reverse=True):
+        level = f"{epsilon:g}"
+        if level not in chosen and time.monotonic() - begun < options.seconds:
+            # Two starts: the neighbour's choice, and the same point everywhere.
+            walks = [
+                Search(options.method, options.data, epsilon, begin).walk()
+                for begin in (start, STARTS[options.method])
+            ]
+            chosen[level] = min(walks, key=lambda walk: walk["error"])
+            print(options.method, options.data, epsilon, chosen[level], flush=True)
+            known = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+            known.setdefault(options.method, {})[options.data] = chosen
+            TUNED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        start = chosen.get(level, {"best": start})["best"]
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ COMMANDS = (
     "datasets",
     "methods",
     "reproduce",
+    "transfer",
 )
 
 

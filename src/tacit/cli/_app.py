@@ -19,6 +19,7 @@ from tacit.cli import (
     predict,
     report,
     reproduce,
+    transfer,
 )
 from tacit.cli._exits import EPILOG, GuardedGroup
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("join")(join.join)
+app.add_typer(transfer.transfer, name="transfer")
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
 app.command("export")(report.export)

@@ -26,7 +26,7 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 
-__all__ = ["Request", "Run", "dry_run", "run"]
+__all__ = ["Request", "Run", "dry_run", "named_ledger", "run"]
 
 _KIND_READ = (
     "whether the target is a number or a class, which was read off the file; say --kind or "
@@ -125,7 +125,7 @@ def _charging(estimator: Any, request: Request, folder: RunFolder, n_tasks: int)
         yield
         return
     if request.ledger is not None:
-        with _named_ledger(request.ledger) as estimator.ledger:
+        with named_ledger(request.ledger) as estimator.ledger:
             yield
         return
     epsilon = max(estimator.epsilon, getattr(estimator, "epsilon_rows", None) or 0.0)
@@ -143,7 +143,8 @@ def _charging(estimator: Any, request: Request, folder: RunFolder, n_tasks: int)
         ) from None
 
 
-def _named_ledger(path: Path) -> Ledger:
+def named_ledger(path: Path) -> Ledger:
+    """Open the ledger that --ledger names; it must be there."""
     if not path.exists():
         raise InvalidInput(
             f"--ledger {path}: no such ledger; make one with a total budget: "
@@ -237,7 +238,7 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         left = None
         if file is not None:
-            _named_ledger(file).close()
+            named_ledger(file).close()
             estimator.ledger = ledger = stack.enter_context(ledger_copy(file))
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
