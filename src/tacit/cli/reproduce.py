@@ -23,6 +23,9 @@ def reproduce(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every figure of every paper.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A few runs instead of all.")] = False,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Another number of runs than the figure's own.")
+    ] = None,
     recorded: Annotated[
         bool, typer.Option("--recorded", help="Judge the results kept in papers/; run nothing.")
     ] = False,
@@ -50,7 +53,9 @@ def reproduce(
     else:
         cores = jobs or os.cpu_count() or 1
         shown = not (quiet or json)
-        found = papers.reproduce(names, quick=quick, out=out, jobs=cores, progress=shown)
+        found = papers.reproduce(
+            names, quick=quick, runs=runs, out=out, jobs=cores, progress=shown
+        )
         table = papers.claim_table(found)
         (out / f"claims{'-quick' if quick else ''}.md").write_text(table + "\n", encoding="utf-8")
     for name, findings in found.items():

@@ -104,8 +104,10 @@ def _level(config: Config, method: Mapping[str, Any], x: Any) -> Any:
     return "all" if method.get("open") and config.get("x_is_epsilon", True) else x
 
 
-def _jobs(config: Config, folder: Path, record: Record, quick: bool) -> list[_Job]:
-    runs = range(config["quick_runs"] if quick else config["runs"])
+def _jobs(
+    config: Config, folder: Path, record: Record, quick: bool, asked: int | None
+) -> list[_Job]:
+    runs = range(asked or (config["quick_runs"] if quick else config["runs"]))
     config["levels"] = config.get("quick_x", config["x"]) if quick else config["x"]
     jobs, begun = [], set()
     for panel, run, x in itertools.product(config["panel"], runs, config["levels"]):
@@ -145,6 +147,7 @@ def reproduce(
     names: Sequence[str],
     *,
     quick: bool = False,
+    runs: int | None = None,
     out: str | os.PathLike[str] = "out",
     jobs: int = 1,
     progress: bool = True,
@@ -158,6 +161,8 @@ def reproduce(
     ----------
     quick : bool
         A few runs and levels instead of all.
+    runs : int, optional
+        Another number of runs than the figure's own.
     jobs : int
         Processes to share the work.
     """
@@ -172,7 +177,7 @@ def reproduce(
         with Progress(*columns, TimeElapsedColumn(), disable=not progress) as bar:
             for name, (config, path) in settings.items():
                 stem, record = _place(Path(out), name, path, quick)
-                todo = _jobs(config, path.parent, record, quick)
+                todo = _jobs(config, path.parent, record, quick, runs)
                 meter = bar.add_task(name, total=len(todo))
                 for job, measured in _results(todo, pool):
                     for key, value in measured:
