@@ -26,6 +26,8 @@ from tacit.tasks import TaskSet
 SIDES = Path(__file__).parent / "peers_sides"
 EPSILONS = (1.0, 10.0)
 PEERS = {"diffprivlib": "one row, pure ε", "mutar": "nobody"}
+# diffprivlib 0.6 imports names that scikit-learn 1.8 no longer has.
+REQUIREMENTS = {"diffprivlib": ["diffprivlib", "scikit-learn<1.8"], "mutar": ["mutar"]}
 OURS = {
     "SharedPrior": "one whole task",
     "LowRank": "one whole task",
@@ -68,14 +70,18 @@ def python_of(environment: Path, peer: str) -> Path | str:
     if not environment.exists():
         venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
-    known = subprocess.run([python, "-c", f"import {peer}"], capture_output=True, check=False)
-    if known.returncode:
-        asked = [python, "-m", "pip", "install", "--quiet", peer]
+    if not _imports(python, peer):
+        asked = [python, "-m", "pip", "install", "--quiet", *REQUIREMENTS[peer]]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if done.returncode:
+        if done.returncode or not _imports(python, peer):
             lines = [line.strip() for line in done.stderr.splitlines() if "Error" in line]
             return f"not installable: {lines[-1] if lines else 'see pip'}"
     return python
+
+
+def _imports(python: Path, peer: str) -> bool:
+    asked = [python, "-c", f"import {peer}"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
 def theirs(peer: str, python: Path, run: int) -> dict[tuple[str, str, str], float]:

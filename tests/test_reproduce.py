@@ -20,8 +20,14 @@ CONFIG = {
             "says": "a is better",
             "verdict": "reproduced",
             "holds": [
-                {"panel": "p", "method": "a", "x": [1, 2], "than": "b", "at_most": 0.9,
-                 "test": "paired"}
+                {
+                    "panel": "p",
+                    "method": "a",
+                    "x": [1, 2],
+                    "than": "b",
+                    "at_most": 0.9,
+                    "test": "paired",
+                }
             ],
         }
     ],
@@ -57,7 +63,8 @@ def paper(tmp_path, monkeypatch):
         '[[panel]]\nname = "p"\nmetric = "nmse"\n'
         '[[method]]\nname = "alone"\nopen = true\n[[method]]\nname = "ours"\n'
         '[[claim]]\nname = "ours beats alone"\nwhere = "w"\nsays = "s"\nverdict = "reproduced"\n'
-        '[[claim.holds]]\npanel = "p"\nmethod = "ours"\nx = [1, 10]\nthan = "alone"\nat_most = 0.6\n'
+        '[[claim.holds]]\npanel = "p"\nmethod = "ours"\nx = [1, 10]\n'
+        'than = "alone"\nat_most = 0.6\n'
     )
     monkeypatch.setenv("TACIT_PAPERS", str(folder.parent))
     monkeypatch.delitem(_figures.sys.modules, "tacit_paper_small_paper", raising=False)
@@ -112,7 +119,7 @@ def test_a_claim_is_upheld_by_every_one_of_its_conditions():
     assert judge(CONFIG, _record())[0].upheld
     assert not judge(CONFIG, _record(a=0.95))[0].upheld
     mixed = _record()
-    mixed.values["p", "a", "2"] = {run: 2.0 for run in range(4)}
+    mixed.values["p", "a", "2"] = dict.fromkeys(range(4), 2.0)
     assert not judge(CONFIG, mixed)[0].upheld
     absent = Record({k: v for k, v in _record().values.items() if k[1] != "b"})
     (finding,) = judge(CONFIG, absent)

@@ -1,7 +1,7 @@
 """diffprivlib's private linear regression on the split, in an environment of its own.
 
 Protects single rows, with pure ε. Alone: a model a task, parallel composition. Pooled: one model of
-all rows. Bounds are public: rows have norm 1, so entries lie in [−1, 1], and exam scores in [0, 70].
+all rows. Bounds are public: rows have norm 1, so entries lie in [−1, 1]; exam scores in [0, 70].
 """
 
 from __future__ import annotations

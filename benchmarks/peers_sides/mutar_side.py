@@ -19,8 +19,12 @@ def main() -> None:
     model = DirtyModel(alpha=0.1, beta=0.1).fit(X, y - y.mean(axis=1, keepdims=True))
     errors = np.concatenate(
         [
-            (data["test_X"][data["test_task"] == name] @ model.coef_[:, i] + y[i].mean()
-             - data["test_y"][data["test_task"] == name]) ** 2
+            (
+                data["test_X"][data["test_task"] == name] @ model.coef_[:, i]
+                + y[i].mean()
+                - data["test_y"][data["test_task"] == name]
+            )
+            ** 2
             for i, name in enumerate(names)
         ]
     )

@@ -1,5 +1,5 @@
 """Model-protected multi-task learning: its figures, run by `tacit reproduce`."""
 
-from .figures import draw, value
+from .figures import chosen, draw, value
 
-__all__ = ["draw", "value"]
+__all__ = ["chosen", "draw", "value"]

@@ -10,6 +10,7 @@ would need (it says so), hence generous, and a leak of its own.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -82,7 +83,7 @@ def _paths(rows: TaskSet, kind: str, penalty: str, intercept: bool) -> tuple[Arr
     X, y, ends = rows.X, np.asarray(rows.y), rows.offsets
     parts = [
         _lasso_task(X[low:high], y[low:high], kind, intercept)
-        for low, high in zip(ends[:-1], ends[1:], strict=True)
+        for low, high in itertools.pairwise(ends)
     ]
     return np.stack([p[0] for p in parts], axis=1), np.stack([p[1] for p in parts], axis=1)
 

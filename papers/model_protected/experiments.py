@@ -25,7 +25,7 @@ from tacit.tasks import TaskSet
 
 from .baselines import BASELINES
 
-__all__ = ["TUNED", "load", "paper_delta", "score", "train", "tuned"]
+__all__ = ["TUNED", "choices", "load", "paper_delta", "score", "train", "tuned"]
 
 TUNED = Path(__file__).parent / "tuned.json"
 
@@ -66,13 +66,15 @@ def _unit_rows(tasks: TaskSet) -> TaskSet:
 
 
 @functools.cache
-def _choices() -> dict[str, Any]:
-    return json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+def choices(method: str) -> dict[str, Any]:
+    """Return what `tune.py` chose for a printed method, by data set and level."""
+    known = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+    return dict(known.get(method, {}))
 
 
 def tuned(method: str, data: str, epsilon: float) -> dict[str, Any]:
-    """Return what `tune.py` chose for a printed method, at the nearest of its levels."""
-    levels = _choices()[method][data]
+    """Return the choice at the nearest of the tuned levels."""
+    levels = choices(method)[data]
     nearest = min(levels, key=lambda level: abs(math.log(float(level) / epsilon)))
     return dict(levels[nearest]["best"])
 

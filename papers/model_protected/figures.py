@@ -10,12 +10,19 @@ import numpy as np
 
 from tacit.reproduce import Record, draw_lines
 
-from .experiments import load, score, train
+from .experiments import choices, load, score, train
 from .leak import draw_leak, leak_values
 from .relations import draw_relations, relation_values
 from .rounds import allocation_value, ratio_values
 
-__all__ = ["draw", "value"]
+__all__ = ["chosen", "draw", "value"]
+
+
+def chosen(config: dict[str, Any]) -> list[Any]:
+    """Return the tuned choices that a figure depends on."""
+    data = {panel.get("data") for panel in config["panel"]}
+    used = {method["tuned"] for method in config["method"] if "tuned" in method}
+    return [(name, part, choices(name).get(part)) for name in sorted(used) for part in sorted(data)]
 
 
 def value(

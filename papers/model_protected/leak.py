@@ -71,7 +71,9 @@ def draw_leak(config: dict[str, Any], record: Record, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     panel, names = config["panel"][0]["name"], [method["name"] for method in config["method"]]
-    figure, axes = plt.subplots(1, len(names), figsize=(3.4 * len(names), 2.5), layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(3.4 * len(names), 2.5), layout="constrained"
+    )
     for axis, name in zip(axes, names, strict=True):
         matrix = np.array(
             [

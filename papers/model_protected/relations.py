@@ -16,14 +16,14 @@ from .experiments import load, train
 __all__ = ["draw_relations", "relation_values"]
 
 
-def _learned(config: dict[str, Any], panel: dict[str, Any], method: dict[str, Any], run: int) -> Array:
+def _learned(
+    config: dict[str, Any], panel: dict[str, Any], method: dict[str, Any], run: int
+) -> Array:
     """Return the models (m, d) that a method learns, or the true ones."""
     if method.get("true"):
         return np.asarray(make_low_rank(random_state=run).W)
     rows, _ = load(panel["data"], run)
-    model = train(
-        method, rows, config["epsilon"], data=panel["data"], kind="Regressor", seed=run
-    )
+    model = train(method, rows, config["epsilon"], data=panel["data"], kind="Regressor", seed=run)
     return np.asarray(model.coef if hasattr(model, "coef") else model.coef_)
 
 
@@ -52,10 +52,15 @@ def draw_relations(config: dict[str, Any], record: Record, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     panel, methods = config["panel"][0], config["method"]
-    figure, axes = plt.subplots(2, len(methods), figsize=(3 * len(methods), 5.4), layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(methods), figsize=(3 * len(methods), 5.4), layout="constrained"
+    )
     for (above, below), method in zip(axes.T, methods, strict=True):
         W = _learned(config, panel, method, 0)
-        far = {x: record.of(panel["name"], method["name"], x).mean() for x in ("relationships", "models")}
+        far = {
+            x: record.of(panel["name"], method["name"], x).mean()
+            for x in ("relationships", "models")
+        }
         above.imshow(_cosines(W), cmap="RdBu_r", vmin=-1, vmax=1)
         above.set_title(f"{method['name']}\n1 − r = {far['relationships']:.2f}", fontsize=8)
         scaled = W / np.maximum(np.abs(W).max(axis=1, keepdims=True), 1e-300)

@@ -31,9 +31,7 @@ def allocation_value(
     if method.get("open"):
         varied = {}
     changed = method | {"parameters": method.get("parameters", {}) | varied}
-    model = train(
-        changed, rows, config["epsilon"], data=panel["data"], kind="Regressor", seed=run
-    )
+    model = train(changed, rows, config["epsilon"], data=panel["data"], kind="Regressor", seed=run)
     return score(model, test, "nmse")
 
 

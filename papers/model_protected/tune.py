@@ -120,8 +120,10 @@ class Search:
         """Return the best choice, its error, and the parameters that ended at the grid's edge."""
         # From the neighbour's choice, or from the same point everywhere, whichever is better.
         self.choice = min((self.choice, STARTS[self.method]), key=self.at)
-        while any([self._step(name, by) for name in self.grid for by in (-1, 1)]):
-            pass
+        moved = True
+        while moved:
+            moves = [self._step(name, by) for name in self.grid for by in (-1, 1)]
+            moved = any(moves)
         edges = [
             name
             for name, values in self.grid.items()

@@ -41,6 +41,7 @@ HEART_CODES = {
     "thal": ((3, 6, 7), 2),
 }
 
+
 @functools.cache
 def hospitals() -> Centres:
     """Return scaled rows (missing = 0, the public centre), outcome, hospital and importances."""

@@ -83,7 +83,9 @@ def _draw_centres(config: dict[str, Any], record: Record, path: Path) -> None:
             label=name,
             error_kw={"lw": 0.6},
         )
-    axis.set_xticks(range(len(panels)), [p["name"] for p in panels], rotation=60, ha="right", fontsize=7)
+    axis.set_xticks(
+        range(len(panels)), [p["name"] for p in panels], rotation=60, ha="right", fontsize=7
+    )
     axis.set_ylim(0.4, 1.0)
     axis.set_ylabel("test AUC, ± standard error")
     axis.legend(ncols=len(methods), fontsize=8, loc="upper right")

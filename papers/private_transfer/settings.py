@@ -96,7 +96,7 @@ def digits(seed: int) -> Transfer:
 def fit(
     method: str, data: Transfer, epsilon: float, seed: int, *, delta: float = 0.0, n_groups: int = 5
 ) -> Any:
-    """Return one of the paper's five methods, with library defaults, or the line without privacy."""
+    """Return one of the paper's five methods, with defaults, or the line without privacy."""
     if method == "no privacy":
         X = data.target[0]
         unit = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)

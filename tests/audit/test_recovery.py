@@ -31,7 +31,9 @@ def test_recovered_rows_are_a_node_s_own_up_to_sign():
     rows = recover_rows(lambda w: ((X @ w > 0) - np.array([1.0, 0.0])) @ X / 2, 2, 3)
     assert len(rows) == 2
     for row in X:
-        assert min(np.abs(rows - row).sum(axis=1).min(), np.abs(rows + row).sum(axis=1).min()) < 1e-9
+        assert (
+            min(np.abs(rows - row).sum(axis=1).min(), np.abs(rows + row).sum(axis=1).min()) < 1e-9
+        )
 
 
 def test_nine_tasks_learn_the_tenth_s_model_from_a_map_without_noise_only():
@@ -43,9 +45,7 @@ def test_nine_tasks_learn_the_tenth_s_model_from_a_map_without_noise_only():
     moment = bound.aggregate(bound(W))
     leaking = SharedMap.soft_threshold(moment, 50.0, 0.0)
     assert abs(model_behind(W[:9], leaking(W[:9])) @ unit) > 0.9999
-    schedule = Schedule.calibrate(
-        moment_rounds((1.0,), 5, 1, bound), epsilon=0.1, delta=0.04
-    )
+    schedule = Schedule.calibrate(moment_rounds((1.0,), 5, 1, bound), epsilon=0.1, delta=0.04)
     (noise,) = schedule.mechanisms
     release = noise.release(moment, SeededEntropy(0)).value
     shape = Moment().plus(release, noise, n_tasks=10, trace=None).shape

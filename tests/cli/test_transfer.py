@@ -7,7 +7,16 @@ import random
 
 import pytest
 
-COMMON = ("--target", "ill", "--classes", "no,yes", "--range", "age=0:100", "--categories", "sex=m,f")
+COMMON = (
+    "--target",
+    "ill",
+    "--classes",
+    "no,yes",
+    "--range",
+    "age=0:100",
+    "--categories",
+    "sex=m,f",
+)
 
 
 @pytest.fixture

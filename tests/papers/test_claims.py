@@ -97,8 +97,10 @@ def test_single_task_in_place_of_every_sound_method_refutes_its_claims(name):
     if config.get("about_protection"):
         pytest.skip("claims that nothing shows: learning alone shows nothing either")
     sound = _sound(config)
-    known = {panel: [a for a in ALONE if record.of(panel, a).size or _levels(record, panel, a)]
-             for panel in {key[0] for key in record.values}}
+    known = {
+        panel: [a for a in ALONE if record.of(panel, a).size or _levels(record, panel, a)]
+        for panel in {key[0] for key in record.values}
+    }
     if not any(known.values()):
         pytest.skip("the figure has no single-task learning to put in their place")
 
@@ -140,9 +142,7 @@ def test_shuffled_methods_refute_claims(name):
 def test_the_papers_three_verdicts_are_all_in_use():
     if not FIGURES:
         pytest.skip("no checkout")
-    used = {
-        claim["verdict"] for name in FIGURES for claim in _opened(name)[0]["claim"]
-    }
+    used = {claim["verdict"] for name in FIGURES for claim in _opened(name)[0]["claim"]}
     assert used == set(VERDICTS)
 
 

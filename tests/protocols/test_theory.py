@@ -67,7 +67,9 @@ def test_lemma_2_bounds_the_error_of_the_noisy_group_step(seed, d, m, share):
     threshold = share * rows.max()
     k = int(np.sum(rows >= threshold))
     E = rng.exponential(size=d) * rng.uniform(0, 2) * rows.max() ** 2
-    exact, noisy = (SharedMap.soft_threshold(S, threshold, 0.0)(C.T).T for S in (rows**2, rows**2 + E))
+    exact, noisy = (
+        SharedMap.soft_threshold(S, threshold, 0.0)(C.T).T for S in (rows**2, rows**2 + E)
+    )
     excess = _objective(noisy, C, threshold, _group_norm) - _objective(
         exact, C, threshold, _group_norm
     )
@@ -103,7 +105,14 @@ def test_more_tasks_never_want_fewer_rounds(accelerated, delta, diagonal):
     assert counts[0] >= 1
     strong = [
         theory_rounds(
-            10**power, 8, 1.0, delta, diagonal=diagonal, accelerated=accelerated, ratio=0.9, rate=0.3
+            10**power,
+            8,
+            1.0,
+            delta,
+            diagonal=diagonal,
+            accelerated=accelerated,
+            ratio=0.9,
+            rate=0.3,
         )
         for power in range(1, 10)
     ]
@@ -131,9 +140,7 @@ def test_theory_is_a_setting_of_the_rounds():
         1.0, update="proximal", shrinkage="soft-threshold", n_rounds="theory", alpha="theory"
     )
     planned = model.plan(200, 6)
-    asked = theory_rounds(
-        200, 6, 1.0, 1e-5, diagonal=True, accelerated=True, exponent=0.4
-    )
+    asked = theory_rounds(200, 6, 1.0, 1e-5, diagonal=True, accelerated=True, exponent=0.4)
     assert len(planned.releases) == asked > 1
     data = make_low_rank(40, 10, 6, random_state=0).train
     model.set_params(random_state=0).fit(data.X, data.y, tasks=data.task_of_row)
@@ -150,12 +157,17 @@ def test_theory_is_a_setting_of_the_rounds():
         {"alpha": "theory", "update": "proximal"},
         {"iterate": "average"},
         {"iterate": "first"},
-        {"alpha": "theory", "update": "proximal", "shrinkage": "soft-threshold", "epsilon": math.inf},
+        {
+            "alpha": "theory",
+            "update": "proximal",
+            "shrinkage": "soft-threshold",
+            "epsilon": math.inf,
+        },
     ],
 )
 def test_theory_where_it_has_no_meaning_is_refused(given):
     data = make_low_rank(5, 6, 3, random_state=0).train
-    with pytest.raises(InvalidInput, match="theory|average|iterate"):
+    with pytest.raises(InvalidInput, match=r"theory|average|iterate"):
         tacit.LowRankRegressor(**given).fit(data.X, data.y, tasks=data.task_of_row)
 
 

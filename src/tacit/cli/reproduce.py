@@ -53,9 +53,7 @@ def reproduce(
     else:
         cores = jobs or os.cpu_count() or 1
         shown = not (quiet or json)
-        found = papers.reproduce(
-            names, quick=quick, runs=runs, out=out, jobs=cores, progress=shown
-        )
+        found = papers.reproduce(names, quick=quick, runs=runs, out=out, jobs=cores, progress=shown)
         table = papers.claim_table(found)
         (out / f"claims{'-quick' if quick else ''}.md").write_text(table + "\n", encoding="utf-8")
     for name, findings in found.items():

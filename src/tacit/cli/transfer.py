@@ -110,9 +110,9 @@ def source(
     given = {"epsilon": epsilon, "delta": _delta(delta), "data": data_name, "random_state": seed}
     model = _estimator(tacit, settings, given, rows.declared)
     with RunFolder(out, force=force) as folder:
-        with _charged(model, ledger, folder, len(rows.y)):
-            with output.step("learning the package"), output.warnings_as_lines():
-                package = model.fit_source(rows.X, rows.y)
+        charged = _charged(model, ledger, folder, len(rows.y))
+        with charged, output.step("learning the package"), output.warnings_as_lines():
+            package = model.fit_source(rows.X, rows.y)
         package.save(folder.stage)
         write_intake(folder.stage, intake, rows.fill, rows.names, rows.kind, settings["method"])
         folder.write(_SETTINGS, json_text.dumps(settings, indent=1) + "\n")
@@ -137,7 +137,9 @@ def source(
 @transfer.command("target")
 def target_command(
     data: Data,
-    source: Annotated[list[Path], typer.Option(help="Package folder of a source; may be repeated.")],
+    source: Annotated[
+        list[Path], typer.Option(help="Package folder of a source; may be repeated.")
+    ],
     out: Annotated[Path, typer.Option(help="Run folder to write.")] = Path("run"),
     digest: Annotated[
         list[str] | None, typer.Option(help="The digest each source told, in the same order.")
@@ -187,9 +189,9 @@ def target_command(
     given = {"epsilon": epsilon, "delta": _delta(delta), "data": data_name, "random_state": seed}
     model = _estimator(tacit, settings, given, known)
     with RunFolder(out, force=force) as folder:
-        with _charged(model, ledger, folder, len(rows.y)):
-            with output.step("continuing from the source"), output.warnings_as_lines():
-                model.fit(rows.X, rows.y, source=packages, tasks=rows.tasks)
+        charged = _charged(model, ledger, folder, len(rows.y))
+        with charged, output.step("continuing from the source"), output.warnings_as_lines():
+            model.fit(rows.X, rows.y, source=packages, tasks=rows.tasks)
         scores = None if test is None else _scores(model, packages, test)
         model.feature_names_in_ = np.array(intake.feature_names, dtype=object)
         model.save(folder.stage)

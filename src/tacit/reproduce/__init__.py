@@ -2,7 +2,8 @@
 
 A paper is a folder of the checkout's ``papers/``: one TOML file a figure (settings, methods and
 claims) and a package with ``value(config, panel, method, run, x)``, which measures one method once,
-and ``draw(config, record, path)``. They need the checkout because they are experiments, not part of the installed package.
+and ``draw(config, record, path)``. They need the checkout because they are experiments, not part of
+the installed package.
 """
 
 from tacit.reproduce._claims import Claim, Finding, judge

@@ -93,7 +93,11 @@ class _Job:
         paper, found = _paper(self.folder), []
         for method in self.methods:
             value = paper.value(self.config, self.panel, method, self.run, self.x)
-            levels = value if isinstance(value, Mapping) else {_level(self.config, method, self.x): value}
+            levels = (
+                value
+                if isinstance(value, Mapping)
+                else {_level(self.config, method, self.x): value}
+            )
             for x, number in levels.items():
                 found.append(((self.panel["name"], method["name"], str(x)), float(number)))
         return found
@@ -198,10 +202,17 @@ def _place(out: Path, name: str, path: Path, quick: bool) -> tuple[Path, Record]
     folder = out / name.split("/")[0]
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / (path.stem + ("-quick" if quick else ""))
-    settings = {k: v for k, v in _settings(name)[0].items() if k not in _NO_SETTINGS}
-    tuned = [file.read_text(encoding="utf-8") for file in sorted(path.parent.glob("*.json"))]
-    digest = hashlib.sha256(repr((settings, tuned)).encode()).hexdigest()[:8]
+    config, _ = _settings(name)
+    settings = {k: v for k, v in config.items() if k not in _NO_SETTINGS}
+    chosen = getattr(
+        _paper(path.parent), "chosen", _nothing
+    )  # what a paper keeps in files of its own
+    digest = hashlib.sha256(repr((settings, chosen(config))).encode()).hexdigest()[:8]
     return stem, Record.open(folder / f"{stem.name}.{digest}.runs.csv")
+
+
+def _nothing(config: Config) -> None:  # noqa: ARG001 - a paper's own function has the argument
+    return None
 
 
 def judge_recorded(name: str) -> list[Finding]:

@@ -15,7 +15,9 @@ def claim_table(findings: Mapping[str, Sequence[Finding]]) -> str:
     for name, found in findings.items():
         for finding in found:
             claim = finding.claim
-            verdict = claim.words if finding.upheld else f"**CONTRADICTED** by this run: {claim.words}"
+            verdict = (
+                claim.words if finding.upheld else f"**CONTRADICTED** by this run: {claim.words}"
+            )
             said = f"**{claim.name}** ({claim.where}): {claim.says}"
             lines.append(f"| {name} | {said} | {finding.ours} | {verdict} |")
     return "\n".join(lines)
