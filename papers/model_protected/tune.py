@@ -26,9 +26,9 @@ GAIN = 0.995  # a step must help by this factor
 
 # The privacy levels of the figures, by kind of data and of method.
 LEVELS = {
-    ("synthetic", "printed"): (0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+    ("synthetic", "printed"): (0.1, 1.0, 10.0),
     ("synthetic", "dp"): (0.1, 1.0, 10.0, 100.0, 1000.0),
-    ("real", "printed"): (0.1, 1.0, 10.0, 100.0),
+    ("real", "printed"): (0.1, 1.0, 10.0),
     ("real", "dp"): (0.1, 1.0, 10.0, 100.0, 1000.0),
 }
 

@@ -51,13 +51,13 @@ def _against(conditions, config):
     metrics = {panel["name"]: panel.get("metric", "") for panel in config["panel"]}
     moved = {}
     for c in conditions:
-        if c.than_x is not None and str(c.than_x) == str(c.x):
-            continue
-        moved[(c.panel, c.method, str(c.x))] = WORSE if c.at_most is not None else 1 / WORSE
+        if c.than_x is None or str(c.than_x) != str(c.x):
+            moved[c.panel, c.method, str(c.x)] = WORSE if c.at_most is not None else 1 / WORSE
+    # A method without privacy has no level.
+    moved |= {(panel, method, "all"): factor for (panel, method, _), factor in moved.items()}
 
     def change(key, run, value):
-        everywhere = (key[0], key[1], "all")
-        factor = moved.get(key, moved.get(everywhere) if key[2] == "all" else None)
+        factor = moved.get(key)
         if factor is None:
             return value
         if metrics[key[0]] == "auc":

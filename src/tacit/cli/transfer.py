@@ -174,7 +174,7 @@ def target_command(
     from tacit.cli.run.folder import RunFolder, table_csv, write_intake
     from tacit.cli.run.report_page import write_page
 
-    told = digest or [None] * len(source)
+    told: list[str | None] = [*digest] if digest else [None] * len(source)
     if len(told) != len(source):
         raise InvalidInput(f"--digest: {len(told)} given for {len(source)} sources; one each")
     opened = [_opened(path, word) for path, word in zip(source, told, strict=True)]
@@ -292,9 +292,9 @@ def _importance(entries: list[str], intake: Intake) -> list[float] | None:
         except ValueError:
             raise InvalidInput(f"--importance {entry!r}: write it as column=weight") from None
     known = {feature.column for feature in intake.features}
-    for column, weight in weights.items():
-        if column not in known or not 0 <= weight < float("inf"):
-            raise InvalidInput(f"--importance {column}={weight:g}: a feature, and at least 0")
+    for column, number in weights.items():
+        if column not in known or not 0 <= number < math.inf:
+            raise InvalidInput(f"--importance {column}={number:g}: a feature, and at least 0")
     # A column of several indicators shares its weight among them.
     shares = [
         weights.get(feature.column, 1.0) / len(feature.names)

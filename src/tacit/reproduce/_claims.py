@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -104,7 +104,7 @@ class Condition:
         return bool(low <= value <= high)
 
     def _significance(self, own: Array, other: Array) -> float:
-        side = "less" if self.at_most is not None else "greater"
+        side: Literal["less", "greater"] = "less" if self.at_most is not None else "greater"
         if self.test == "paired":
             return float(stats.ttest_rel(own, other, alternative=side).pvalue)
         return float(stats.mannwhitneyu(own, other, alternative=side).pvalue)
