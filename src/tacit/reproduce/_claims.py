@@ -5,7 +5,8 @@ the verdict stands on. A run that does not meet them contradicts the verdict, wh
 claim that is *not reproduced* has conditions too, which say how far off it is. Conditions are tight
 (a method that became 20 % worse fails them), so a verdict cannot outlive the figures it came from.
 
-Errors are compared, and lower is better: an AUC counts as 1 − AUC.
+Errors are compared, and lower is better: an AUC counts as 1 − AUC, and of a logarithm it is the
+number itself.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Condition:
         other, name = self._other(record, metric)
         if not other.size:
             return False, f"{name}: not measured"
-        ratio = float(_errors(own, metric).mean() / _errors(other, metric).mean())
+        base = float(_errors(other, metric).mean())
+        ratio = float(_errors(own, metric).mean()) / base if base else np.inf
         shown += f" against {name} {other.mean():.4g}"
         holds = self._within(ratio)
         if self.test is not None:
@@ -115,6 +117,8 @@ def _at(x: Any) -> str:
 
 
 def _errors(values: Array, metric: str) -> Array:
+    if metric == "log10":
+        return np.asarray(10.0**values)
     return 1 - values if metric == "auc" else values
 
 

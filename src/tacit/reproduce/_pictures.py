@@ -60,7 +60,8 @@ def _draw_panel(
         levels = record.levels(panel["name"], name)
         if levels == ["all"]:
             mean = record.of(panel["name"], name).mean()
-            axis.axhline(mean, ls=":", lw=1.6, label=f"{name} (no privacy)", color=hues[name])
+            label = name if "no privacy" in name else f"{name} (no privacy)"
+            axis.axhline(mean, ls=":", lw=1.6, label=label, color=hues[name])
             continue
         series = [record.of(panel["name"], name, x) for x in levels]
         means = np.array([values.mean() for values in series])
