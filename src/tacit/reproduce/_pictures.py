@@ -18,7 +18,7 @@ _Y_LABELS = {"nmse": "nMSE", "auc": "mean AUC"}
 def draw_lines(config: Mapping[str, Any], record: Record, path: Path) -> None:
     """Draw every method's mean over runs against the level, with one standard deviation.
 
-    Dashed lines leak; horizontal dotted ones have no privacy. A method has one colour throughout.
+    Dashed lines leak; horizontal dotted ones have no ε. A method has one colour throughout.
     """
     import matplotlib as mpl
 
@@ -43,7 +43,7 @@ def draw_lines(config: Mapping[str, Any], record: Record, path: Path) -> None:
     figure.legend(
         list(shown.values()), list(shown), fontsize=8, loc="outside lower center", ncols=columns
     )
-    figure.suptitle(config["title"], fontsize=11)
+    figure.suptitle(config["title"], fontsize=11 if columns > 1 else 9)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
@@ -60,8 +60,7 @@ def _draw_panel(
         levels = record.levels(panel["name"], name)
         if levels == ["all"]:
             mean = record.of(panel["name"], name).mean()
-            label = name if "no privacy" in name else f"{name} (no privacy)"
-            axis.axhline(mean, ls=":", lw=1.6, label=label, color=hues[name])
+            axis.axhline(mean, ls=":", lw=1.6, label=f"{name} (no ε)", color=hues[name])
             continue
         series = [record.of(panel["name"], name, x) for x in levels]
         means = np.array([values.mean() for values in series])
