@@ -172,3 +172,11 @@ def test_a_verdict_without_its_reason_is_refused():
         Claim.of(given | {"verdict": "maybe"})
     with pytest.raises(InvalidInput, match="at_most"):
         Claim.of(given | {"because": "b", "holds": [{"panel": "p", "method": "m"}]})
+
+
+def test_the_page_has_the_table_that_the_kept_results_give():
+    if not FIGURES:
+        pytest.skip("no checkout")
+    page = reproduce.papers_folder().parent / "docs" / "reproduction.md"
+    table = reproduce.claim_table({name: reproduce.judge_recorded(name) for name in FIGURES})
+    assert table in page.read_text(encoding="utf-8"), "paste: tacit reproduce --all --recorded"

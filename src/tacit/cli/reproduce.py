@@ -36,6 +36,8 @@ def reproduce(
 ) -> None:
     """Run papers' figures again and judge their claims; exit code 5 if a verdict does not hold.
 
+    Writes OUT/<paper>/<figure>.csv and .png, and all claims as a table, OUT/claims.md.
+
     The figures' settings and claims stand in papers/ of the source tree, so this needs a checkout
     (or TACIT_PAPERS).
     """
@@ -54,8 +56,10 @@ def reproduce(
         cores = jobs or os.cpu_count() or 1
         shown = not (quiet or json)
         found = papers.reproduce(names, quick=quick, runs=runs, out=out, jobs=cores, progress=shown)
-        table = papers.claim_table(found)
-        (out / f"claims{'-quick' if quick else ''}.md").write_text(table + "\n", encoding="utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    kind = "-recorded" if recorded else "-quick" if quick else ""
+    table = papers.claim_table(found)
+    (out / f"claims{kind}.md").write_text(table + "\n", encoding="utf-8")
     for name, findings in found.items():
         output.show(name)
         for finding in findings:
