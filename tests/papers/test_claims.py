@@ -180,3 +180,16 @@ def test_the_page_has_the_table_that_the_kept_results_give():
     page = reproduce.papers_folder().parent / "docs" / "reproduction.md"
     table = reproduce.claim_table({name: reproduce.judge_recorded(name) for name in FIGURES})
     assert table in page.read_text(encoding="utf-8"), "paste: tacit reproduce --all --recorded"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_quick_run_s_share_of_the_kept_results_supports_the_claims_too(name):
+    config, record = _opened(name)
+    config["levels"] = config.get("quick_x", config["x"])
+    few = Record(
+        {
+            key: {run: value for run, value in runs.items() if run < config["quick_runs"]}
+            for key, runs in record.values.items()
+        }
+    )
+    assert _failed(config, few) == set()
