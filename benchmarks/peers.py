@@ -1,6 +1,6 @@
 """Libraries of the field on the same data and split: School, 30 % of every task for training.
 
-    python benchmarks/peers.py [--environment .venv-peers] [--runs 5]
+    python benchmarks/peers.py [--environment .venv-peers] [--runs 5] [--peers diffprivlib]
 
 Peers that install from PyPI run in an environment which this script makes; one that cannot be
 installed is listed with the reason. What is protected differs (whole tasks for tacit's methods,
@@ -110,9 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environment", type=Path, default=Path(".venv-peers"))
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--peers", nargs="*", choices=sorted(PEERS), default=sorted(PEERS))
     options = parser.parse_args()
     found: dict[tuple[str, str, str], list[float]] = {}
-    pythons = {peer: python_of(options.environment, peer) for peer in PEERS}
+    pythons = {peer: python_of(options.environment, peer) for peer in options.peers}
     for run in range(options.runs):
         results = ours(run)
         for peer, python in pythons.items():
