@@ -1,8 +1,8 @@
 """diffprivlib's private linear regression on the split, in an environment of its own.
 
 Protects single rows, with pure ε. Alone: a model a task, parallel composition. Pooled: one model of
-all rows. Bounds are public: rows have norm 1, so entries lie in [−1, 1]; exam scores lie in [0, 70],
-and are brought to [−1, 1], which its noise likes better.
+all rows. Bounds are public: rows have norm 1, so entries lie in [−1, 1]; exam scores, in [0, 70],
+are brought to [−1, 1], which its noise likes better.
 """
 
 from __future__ import annotations

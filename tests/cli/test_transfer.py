@@ -23,24 +23,24 @@ COMMON = (
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     draw = random.Random(0)
-    for name, count in (("clinic.csv", 300), ("ward.csv", 90)):
+    for name, count in (("clinic.csv", 300), ("other.csv", 200), ("ward.csv", 90)):
         lines = ["age,sex,ill"]
         for _ in range(count):
             age, sex = draw.uniform(10, 90), draw.choice("mf")
-            lines.append(f"{age:.1f},{sex},{'yes' if age + draw.gauss(0, 8) > 50 else 'no'}")
+            lines.append(f"{age:.9f},{sex},{'yes' if age + draw.gauss(0, 8) > 50 else 'no'}")
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return tmp_path
 
 
-def _source(run, *options):
-    return run("transfer", "source", "clinic.csv", *COMMON, "--epsilon", "4", *options)
+def _source(run, *options, data="clinic.csv"):
+    return run("transfer", "source", data, *COMMON, "--epsilon", "4", *options)
 
 
 def test_a_package_travels_and_is_continued_from(run, files):
     made = _source(run, "--groups", "2", "--importance", "age=3", "--out", "package", "--json")
     assert made.exit_code == 0, made.stderr
     digest = json.loads(made.stdout)["digest"]
-    (files / "package" / "ledger.db").unlink()  # stays at the source
+    assert not (files / "package" / "ledger.db").exists()  # stays with the source's rows
     options = ("--source", "package", "--digest", digest, "--epsilon", "4", "--test-size", "0.3")
     done = run("transfer", "target", "ward.csv", *options, "--out", "run", "--json")
     assert done.exit_code == 0, done.stderr
@@ -53,14 +53,15 @@ def test_a_package_travels_and_is_continued_from(run, files):
     new = run("predict", "run", "ward.csv", "--out", "answers.csv")
     assert new.exit_code == 0, new.stderr
     assert (files / "answers.csv").read_text().splitlines()[0].startswith("party,prediction")
-    spent = json.loads(run("ledger", "show", "run", "--json").stdout)["lines"]
+    spent = json.loads(run("ledger", "show", "ward.csv.ledger.db", "--json").stdout)["lines"]
     assert spent[0]["unit"] == "row"
     assert spent[0]["left_epsilon"] < 1e-6
 
 
 def test_one_model_and_several_sources(run, files):
-    for number in (1, 2):
-        assert _source(run, "--groups", "1", "--out", f"package{number}").exit_code == 0
+    for number, data in enumerate(("clinic.csv", "other.csv"), start=1):
+        made = _source(run, "--groups", "1", "--out", f"package{number}", data=data)
+        assert made.exit_code == 0, made.stderr
     sources = ("--source", "package1", "--source", "package2")
     done = run("transfer", "target", "ward.csv", *sources, "--out", "run")
     assert done.exit_code == 0, done.stderr

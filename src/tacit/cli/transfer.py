@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json as json_text
 import math
 from collections.abc import Iterator
@@ -16,7 +18,6 @@ from tacit.cli._output import Json, Quiet, begin, current
 from tacit.errors import InvalidInput, ModelFileError
 
 if TYPE_CHECKING:
-    from tacit.cli.run.folder import RunFolder
     from tacit.cli.table.features import Intake
     from tacit.cli.table.prepare import Prepared
     from tacit.cli.table.read import Table
@@ -43,7 +44,7 @@ RowDelta = Annotated[
     str | None, typer.Option(help="A number, 0 (the default) for pure ε, or auto: 1/rows².")
 ]
 LedgerPath = Annotated[
-    Path | None, typer.Option(help="Ledger to charge; default: OUT/ledger.db, this budget.")
+    Path | None, typer.Option(help="Ledger to charge; default: the one that guards these rows.")
 ]
 DataName = Annotated[str | None, typer.Option(help="The ledger's name for these rows.")]
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise: for tests, NOT private.")]
@@ -110,7 +111,7 @@ def source(
     given = {"epsilon": epsilon, "delta": _delta(delta), "data": data_name, "random_state": seed}
     model = _estimator(tacit, settings, given, rows.declared)
     with RunFolder(out, force=force) as folder:
-        charged = _charged(model, ledger, folder, len(rows.y))
+        charged = _charged(model, table, data, ledger, len(rows.y))
         with charged, output.step("learning the package"), output.warnings_as_lines():
             package = model.fit_source(rows.X, rows.y)
         package.save(folder.stage)
@@ -121,7 +122,7 @@ def source(
     output.show(
         f"{len(rows.y)} rows, {rows.X.shape[1]} features, {package.design.n_groups} groups",
         package.statement.explain(),
-        f"hand over {out} (without ledger.db) and tell the digest by another way: {package.digest}",
+        f"hand over {out} and tell the digest by another way: {package.digest}",
     )
     _warn(package.statement)
     output.result(
@@ -189,7 +190,7 @@ def target_command(
     given = {"epsilon": epsilon, "delta": _delta(delta), "data": data_name, "random_state": seed}
     model = _estimator(tacit, settings, given, known)
     with RunFolder(out, force=force) as folder:
-        charged = _charged(model, ledger, folder, len(rows.y))
+        charged = _charged(model, table, data, ledger, len(rows.y))
         with charged, output.step("continuing from the source"), output.warnings_as_lines():
             model.fit(rows.X, rows.y, source=packages, tasks=rows.tasks)
         scores = None if test is None else _scores(model, packages, test)
@@ -240,15 +241,15 @@ def _intake(
     ranges: list[str] | None,
     missing: str,
 ) -> Intake:
-    from tacit.cli.table.features import (
-        Intake,
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.given import (
         choose_features,
         given_categories,
+        given_missing,
         given_ranges,
-        parse_missing,
     )
 
-    rule = parse_missing(missing)
+    rule, marks = given_missing([missing])
     if rule == "task-mean":
         raise InvalidInput(
             "--missing task-mean: single rows are protected here, and a mean of rows would cost "
@@ -260,11 +261,15 @@ def _intake(
         task=PARTY,
         target=target,
         chosen=[part.strip() for part in (features or "").split(",") if part.strip()],
+        dropped=(),
         categories=given_categories(categories or ()),
         public=(),
         ranges=given_ranges(ranges or ()),
+        dates={},
+        outside="clip",
+        marks=marks,
     )
-    return Intake(PARTY, target, columns, rule)
+    return Intake(PARTY, target, columns, rule, marks)
 
 
 def _prepared(
@@ -318,9 +323,11 @@ def _estimator(
 
 
 @contextlib.contextmanager
-def _charged(model: Any, named: Path | None, folder: RunFolder, n_rows: int) -> Iterator[None]:
-    """Give the model the ledger it charges: the one named, or the folder's own."""
-    from tacit.cli.run.fitting import named_ledger
+def _charged(
+    model: Any, table: Table, data: Path, named: Path | None, n_rows: int
+) -> Iterator[None]:
+    """Give the model the ledger that guards these rows: named, known, or beside the data."""
+    from tacit.cli.guard.choice import Asked, Guard
     from tacit.estimators._private import default_delta
 
     if math.isinf(model.epsilon):
@@ -328,13 +335,14 @@ def _charged(model: Any, named: Path | None, folder: RunFolder, n_rows: int) -> 
             raise InvalidInput("--ledger: a run with --epsilon inf is not accounted; leave it out")
         yield
         return
-    if named is not None:
-        with named_ledger(named) as model.ledger:
-            yield
-        return
     delta = default_delta(n_rows) if model.delta == "auto" else float(model.delta)
-    model.ledger = folder.own_ledger(model.epsilon, delta)
-    yield
+    # Single rows are protected: every row is a party of its own, known again by its cells.
+    cells = zip(*table.columns.values(), strict=True)
+    names = [hashlib.sha256(repr(sorted(map(repr, row))).encode()).hexdigest() for row in cells]
+    pieces = functools.partial(iter, ({**table.columns, PARTY: names},))
+    with Guard(Asked(data, pieces, PARTY, named), (float(model.epsilon), delta)) as guard:
+        model.ledger = guard.ledger
+        yield
 
 
 def _opened(path: Path, digest: str | None) -> tuple[SourcePackage, Intake, dict[str, Any]]:

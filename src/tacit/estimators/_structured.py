@@ -13,7 +13,8 @@ from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
 from tacit.estimators._constraints import Constraints, rule
-from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._hierarchical import HierarchicalPrior
+from tacit.estimators._private import Sizes
 from tacit.joint.structured import (
     StructuredFit,
     choose_strength,
@@ -31,6 +32,7 @@ from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols._theory import theory_rounds, theory_tasks, theory_threshold
+from tacit.protocols.hierarchical import HierarchicalPublic
 from tacit.protocols.model_protected import ModelProtectedProtocol
 from tacit.protocols.protocol import Protocol
 from tacit.protocols.proximal_protected import Maps, ProximalProtocol
@@ -48,8 +50,14 @@ def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
     return StructuredFit(fit.coef, fit.intercept, 0.0)
 
 
-class StructuredEstimator(PrivateEstimator):
-    """Private by one or more releases of a second moment; open by a penalty on all models."""
+class StructuredEstimator(HierarchicalPrior):
+    """Private by the hierarchical prior or releases of a moment; open by a penalty on all models.
+
+    The hierarchical prior of the estimator's pattern is learned unless noise is too loud for it, or
+    a parameter asks for the paper's releases of second moments: an alpha, a clip, a number of
+    rounds, an allocation, another update, or protected rows. One release with all of the budget can
+    show a direction where some twenty cannot.
+    """
 
     _pattern: ClassVar[str] = "low-rank"
     _parameter_constraints: ClassVar[Constraints] = {
@@ -248,6 +256,13 @@ class StructuredEstimator(PrivateEstimator):
         )
         return dataclasses.replace(planned, tasks_needed=needed)
 
+    @property
+    def _asked_for_moments(self) -> bool:
+        chosen = (self.alpha, self.clip, self.n_rounds, self.allocation)
+        if any(value != "auto" for value in chosen) or self.update != "fit":
+            return True
+        return self.allocation_ratio is not None or self.epsilon_rows is not None
+
     def _settings(self, sizes: Sizes) -> dict[str, Any]:
         return {
             "loss": self._loss,
@@ -261,6 +276,10 @@ class StructuredEstimator(PrivateEstimator):
         }
 
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        if not self._asked_for_moments:
+            hierarchical = self._hierarchical(sizes, pattern=self._pattern)
+            if hierarchical.rounds():
+                return hierarchical
         if self.update == "fit":
             return ModelProtectedProtocol(**self._settings(sizes), rows=self._row_protection(sizes))
         return ProximalProtocol(**self._settings(sizes), **self._proximal_settings(sizes))
@@ -311,7 +330,12 @@ class StructuredEstimator(PrivateEstimator):
             return epsilon, delta
         return max(epsilon, float(self.epsilon_rows)), delta
 
-    def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
+    def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:
+        if isinstance(public, HierarchicalPublic):
+            found = self._shared_model(public, sizes)
+            if public.covariance is not None:
+                found["extra"] = {"shared_covariance_": public.covariance}
+            return found
         moment = public.moment if isinstance(public, Maps) else public
         if moment.shape is None:
             return {}

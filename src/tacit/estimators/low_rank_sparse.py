@@ -97,7 +97,13 @@ class _LowRankSparse(StructuredEstimator):
         pure = "two-sided-wishart" if self.shared == "low-rank" else "laplace"
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, PUBLISHED))
 
+    @property
+    def _asked_for_moments(self) -> bool:
+        return super()._asked_for_moments or self.own_alpha != "auto" or self.own != "entries"
+
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        if not self._asked_for_moments:
+            return super()._protocol(sizes)
         settings = self._settings(sizes)
         if self.update == "fit":
             return DecomposedProtocol(**settings, rows=self._row_protection(sizes), sparse=self.own)
@@ -128,6 +134,10 @@ class _LowRankSparse(StructuredEstimator):
 
 class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     """Regressions w_i = p_i + q_i: p_i in a shared subspace, q_i the task's own and sparse.
+
+    Private fits are by default those of the shared part's pattern; what is a task's own is then a
+    deviation from it in any direction, as large as the tasks' evidence says. A number of rounds,
+    ``own``, ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
 
     Parameters
     ----------

@@ -15,7 +15,14 @@ from scipy.special import logsumexp
 
 from tacit._types import Array
 from tacit.losses import Loss
-from tacit.numerics.local_fit import STRENGTHS, LocalFit, relative_strengths
+from tacit.numerics.local_fit import (
+    STRENGTHS,
+    LocalFit,
+    bounded_slopes,
+    leave_one_out_weights,
+    local_fit,
+    relative_strengths,
+)
 from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
@@ -25,7 +32,6 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_FAVOUR = np.log(9.0)  # odds for what was shared before a task's own rows have spoken
 _TEMPER = {"squared": 0.25, "logistic": 0.5}
 
 
@@ -46,30 +52,44 @@ class Family:
 
 
 def family_fit(
-    tasks: TaskSet, loss: Loss, families: Sequence[Family], *, intercept: bool
+    tasks: TaskSet, loss: Loss, families: Sequence[Family], *, favour: float, intercept: bool
 ) -> LocalFit:
     """Fit every task alone and under each family, and average by leave-one-out likelihood.
 
+    Parameters
+    ----------
+    favour : float
+        Log-odds for what was shared before a task's own rows have spoken.
+
     Guarantee: row i of the result depends on task i's rows and row i of the families' means only,
-    bit for bit. A task that finds no finite model gets zero.
+    bit for bit. A task that finds no finite model gets zero. Without families it is `local_fit`.
     """
+    if not families:
+        return local_fit(tasks, loss, intercept=intercept)
     fit = ridge_paths if loss.name == "squared" else logistic_paths
     with quiet_arithmetic():
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
         paths += [_path(fit, tasks, family, intercept) for family in families]
-        odds = [np.full(len(paths[0].coef), -np.log(len(paths[0].coef)))]
+        n_own = len(paths[0].coef)
         offered = sum(len(path.coef) for path in paths[1:])
-        odds += [np.full(len(path.coef), _FAVOUR - np.log(offered)) for path in paths[1:]]
-        weights = _weights(
-            np.concatenate([path.loo_errors for path in paths]),
-            np.concatenate(odds),
-            tasks.counts.astype(np.float64),
-            loss,
-        )
-        coef = weighted(weights, np.concatenate([path.coef for path in paths]))
-        offset = weighted(weights, np.concatenate([path.intercept for path in paths]))
-        return LocalFit(*settled(coef, offset))
+        odds = np.full(n_own + offered, favour - np.log(offered))
+        odds[:n_own] = -np.log(n_own)
+        errors = np.concatenate([path.loo_errors for path in paths])
+        weights = _weights(errors, odds, tasks.counts.astype(np.float64), loss)
+        own = _own(tasks, loss, paths[0], intercept)
+        share = np.ascontiguousarray(weights[:n_own].T).sum(axis=1)
+        shared = weights[n_own:]
+        coef = weighted(shared, np.concatenate([path.coef for path in paths[1:]]))
+        offset = weighted(shared, np.concatenate([path.intercept for path in paths[1:]]))
+        return LocalFit(*settled(share[:, None] * own.coef + coef, share * own.intercept + offset))
+
+
+def _own(tasks: TaskSet, loss: Loss, path: Any, intercept: bool) -> LocalFit:
+    """Return the fit of `local_fit` from its path."""
+    weights = leave_one_out_weights(path.loo_errors, tasks.counts, loss)
+    fit = LocalFit(*settled(weighted(weights, path.coef), weighted(weights, path.intercept)))
+    return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
 
 def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:

@@ -1,4 +1,4 @@
-"""``--dry-run`` on a ledger: a throw-away copy refuses exactly what the ledger itself would."""
+"""A run rehearsed on a ledger: a throw-away copy refuses exactly what the ledger itself would."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ def ledger_copy(path: Path) -> Iterator[Ledger]:
             ):
                 source.backup(target)
         except sqlite3.Error as error:
-            raise LedgerError(
-                f"{path}: {error}; it is no ledger, or cannot be opened: check --ledger"
-            ) from error
+            raise LedgerError(f"{path}: {error}; it is no ledger, or cannot be opened") from error
         with Ledger(copy) as ledger:
             yield ledger
