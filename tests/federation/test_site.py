@@ -74,6 +74,21 @@ def test_a_request_outside_the_terms_is_refused_and_costs_nothing(agreed, change
     assert charges(sites["ash"]) == 0
 
 
+@pytest.mark.parametrize("name", ["moments, untrusted", "moments, secure"])
+def test_two_calls_of_one_number_do_not_share_their_noise(tmp_path, name):
+    terms = dataclasses.replace(terms_of(name), counts=(60,) * len(NAMES))
+    sites = sites_of(terms, tmp_path)
+    site = sites["ash"]
+    site.answer("agree", pack({"terms": terms.to_json()}))
+    for task in ("speak", "key"):
+        for number, round in ((7, 1), (7, 2), (1, 2), (-1, 2)):
+            call = {"number": number, "round": round, "task": None, "turn": 0}
+            with pytest.raises(Refused, match="none of the schedule"):
+                site.answer(task, speak(terms, call=call))
+    assert charges(site) == 0
+    closed(sites)
+
+
 def test_what_is_no_message_is_refused():
     good = pack({"run": "r"}, message=np.zeros(3))
     squeezed = io.BytesIO()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ class Seat:
 
     def _round(self, call: Call) -> tuple[Round, Mechanism]:
         schedule = self.staged.schedule
-        known = 0 <= call.round < len(schedule.rounds)
-        if not known or not 0 <= call.turn < schedule.rounds[call.round].turns:
+        # Noise and masks are named by a call's number: two calls of one number would share them.
+        if replace(call, task=None) not in in_turn(schedule.rounds):
             raise Refused(f"{self.name}: call {call.number} is none of the schedule's")
         if call.task not in (None, self._position):
             raise Refused(f"{self.name}: call {call.number} is for another site")
