@@ -6,13 +6,24 @@ import io
 import numpy as np
 import pytest
 
+from tacit.cli.table.features import Feature, Intake
 from tacit.errors import InvalidInput
-from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused, Terms, consent
+from tacit.federation import (
+    Coordinator,
+    InProcess,
+    Interrupted,
+    Policy,
+    Refused,
+    Site,
+    Terms,
+    consent,
+)
 from tacit.federation.consent import described
+from tacit.federation.rows import rows_of as rows_of_file
 from tacit.federation.wire import pack, unpack
 from tacit.privacy.schedule import Poisson, Schedule
 
-from .conftest import NAMES, closed, sites_of, terms_of
+from .conftest import FEATURES, NAMES, closed, sites_of, terms_of
 
 
 @pytest.fixture
@@ -87,6 +98,25 @@ def test_two_calls_of_one_number_do_not_share_their_noise(tmp_path, name):
                 site.answer(task, speak(terms, call=call))
     assert charges(site) == 0
     closed(sites)
+
+
+def test_a_row_that_cannot_be_read_is_told_to_nobody_but_its_owner(tmp_path, caplog):
+    features = tuple(Feature(name) for name in FEATURES)
+    intake = Intake("party", "answer", features, "error").to_json()
+    terms = dataclasses.replace(terms_of("moments, untrusted"), intake=intake)
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b,c,answer\n1,2,3,yes\n2,3,1,no\nJane Doe,2,1,yes\n")
+    site = Site("ash", tmp_path / "ash", rows_of_file(file, "ash"), Policy(5.0))
+    counted = dataclasses.replace(terms, counts=(3,) * len(NAMES))
+    for task, asked in (("join", terms), ("agree", counted)):
+        with pytest.raises(Refused) as refusal:
+            site.answer(task, pack({"terms": asked.to_json()}))
+        told = str(refusal.value)
+        assert "Jane" not in told
+        assert "rows.csv" not in told
+        assert "own log" in told
+    assert "Jane Doe" in caplog.text
+    site.close()
 
 
 def test_what_is_no_message_is_refused():

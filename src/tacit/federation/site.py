@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -28,6 +29,7 @@ __all__ = ["TASKS", "Rows", "Site", "locked"]
 Rows = Callable[[Terms], tuple[Array, AnyArray]]
 TASKS = ("join", "agree", "key", "speak", "finish")
 _RUN = re.compile(r"[0-9a-f]{32}")
+_log = logging.getLogger(__name__)
 
 
 class Site:
@@ -106,11 +108,18 @@ class Site:
         return self._folder / "runs" / run
 
     def _read(self, terms: Terms) -> TaskSet:
-        X, y = self._rows(terms)
         estimator = terms.estimator
-        targets = estimator._encode_target(estimator._target_values(y, len(X)))
-        column = targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1)
-        return TaskSet.from_arrays(X, column, [self.name] * len(X), feature_names=terms.features)
+        try:
+            X, y = self._rows(terms)
+            targets = estimator._encode_target(estimator._target_values(y, len(X)))
+            column = targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1)
+            names = [self.name] * len(X)
+            return TaskSet.from_arrays(X, column, names, feature_names=terms.features)
+        except TacitError as error:  # it names lines and cells, which are this site's alone
+            _log.warning("%s: %s", self.name, error)
+            raise Refused(
+                f"{self.name}: its rows cannot be read as the terms say; its own log says why"
+            ) from None
 
     def _join(self, terms: Terms) -> bytes:
         self.policy.check(terms, self.name)
