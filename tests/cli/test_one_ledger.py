@@ -145,6 +145,16 @@ def test_parties_of_the_same_names_are_asked_about_once(first):
     assert n_runs() == 3
 
 
+def test_a_ledger_of_parties_of_the_same_names_does_not_stand_in_for_that_of_the_rows(first):
+    write("later.csv", rows(seed=1))
+    later = ("later.csv", *FIT, "--epsilon", "0.5", "--out", "later", "--new-ledger", "others")
+    assert first("fit", *later).exit_code == 0
+    found = first("fit", "data.csv", *FIT, "--out", "again", "--ledger", "later.csv.ledger.db")
+    assert found.exit_code == 2, found.stderr
+    assert "are guarded by" in found.stderr
+    assert n_runs("later.csv.ledger.db") == 1
+
+
 def test_numbers_name_no_parties_across_different_tables(first):
     numbered = [row | {"site": n % 3} for n, row in enumerate(rows(seed=7))]
     write("a.csv", numbered)

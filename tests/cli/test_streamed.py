@@ -117,6 +117,7 @@ def test_what_was_streamed_predicts_and_is_joined_like_any_run(both, run):
         (lambda f: f.assign(a=f["a"].where(f["a"] < 1)), (), "'a' has missing"),
         (lambda f: f.assign(w="x"), ("--public-categories", "w"), "text columns"),
         (lambda f: f.sample(frac=1.0, random_state=0), (), "do not stand together"),
+        (lambda f: f.iloc[::-1], (), "not in order of their names"),
         (lambda f: f, ("--test-size", "0.3"), "--test-size needs all rows at once"),
         (lambda f: f, ("--method", "pooled"), "pooled learns from all rows at once"),
         (lambda f: f.assign(y=f["y"].round(2).astype(str)), (), "different words"),
@@ -131,6 +132,19 @@ def test_what_needs_memory_is_read_into_it_and_says_why(run, change, options, re
     said = " ".join(done.output.split())
     assert "rows.parquet is read into memory: " in said
     assert reason in said
+
+
+def test_a_gap_of_one_task_does_not_change_the_order_in_which_all_speak(run):
+    frame = frame_of().iloc[::-1].reset_index(drop=True)
+    gap = frame.assign(a=frame["a"].where(frame.index != 3))
+    orders = []
+    for table in (frame, gap):
+        table.to_parquet("rows.parquet", index=False)
+        options = ("--method", "task-relationship", "--epsilon", "300", "--force", "--out", "run")
+        done = run("fit", "rows.parquet", "--task", "site", "--target", "y", "-y", *options)
+        assert done.exit_code == 0, done.output
+        orders.append(tacit.load("run").task_names_)
+    assert orders[0] == orders[1]
 
 
 def test_a_rehearsal_reads_sizes_off_the_file(run, monkeypatch):

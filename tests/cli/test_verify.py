@@ -68,6 +68,27 @@ def test_a_forged_seal_is_caught_by_the_ledger(fitted, run):
     caught(run("verify", "run"), "has no seal.json")
 
 
+def test_a_forged_seal_that_names_no_ledger_is_caught(fitted, run):
+    edit("run/history.csv", "0", "1")
+    write_seal(Path("run"), None)
+    caught(run("verify", "run"), "names no ledger")
+    caught(run("verify", "run", "--head", "0" * 64), "names no ledger")
+
+
+def test_a_noted_head_is_never_left_unchecked(fitted, run):
+    assert run("export", "run", "--party", "H1", "--out", "own").exit_code == 0
+    found = run("verify", "own", "--head", "0" * 64)
+    assert found.exit_code == 2
+    assert "--head" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["evaluation.csv", "coefficients.csv"])
+def test_a_file_added_after_the_run_is_caught(fit, run, table, name):
+    assert fit().exit_code == 0
+    Path("run", name).write_text("task,n_test\nH1,3\n", encoding="utf-8")
+    caught(run("verify", "run"), name, "was added after the run was sealed")
+
+
 def test_releases_of_another_run_are_caught(fit, run, table, plenty):
     assert fit("--out", "run").exit_code == 0
     assert fit("--out", "other").exit_code == 0

@@ -38,7 +38,7 @@ def verify(
     Example: tacit verify run/
     """
     output = begin(quiet=quiet, as_json=json)
-    from tacit.cli.run.folder import load_run
+    from tacit.cli.run.folder import RUN_FILES, load_run
     from tacit.cli.run.seal import SEAL, read_seal
     from tacit.cli.run.signing import check_signature
 
@@ -49,6 +49,9 @@ def verify(
             f"{run}: has no {SEAL}; it was removed, or an earlier version wrote the folder: check "
             "its ledger with tacit ledger verify, or fit again"
         )
+    added = sorted({path.name for path in run.iterdir()} & RUN_FILES - set(seal["files"]))
+    if added:
+        raise ModelFileError(f"{run / added[0]}: was added after the run was sealed; remove it")
     found = [("files", f"{len(seal['files'])} files are as they were sealed")]
     found.append(("statement", _stated(run, model)))
     found.append(("ledger", _charged(run, model, seal, ledger, head)))
@@ -98,10 +101,7 @@ def _charged(
 
     place = seal["ledger"]
     if place is None:
-        if given is not None:
-            raise InvalidInput(f"--ledger: {run} is in no ledger; leave it out")
-        released = model.billboard_ is not None and len(model.billboard_) > 0
-        return "stands with the coordinator" if released else "nothing was charged"
+        return _without_ledger(run, model, given, head)
     path = Path(place["path"]) if given is None else given
     if not path.exists():
         raise LedgerError(f"{path}: the ledger is not there any more; say where with --ledger")
@@ -121,6 +121,20 @@ def _charged(
     if {posting.hash for posting in model.billboard_} != marks:
         raise LedgerError(f"{run}: its releases are not those charged as run {place['run']}")
     return f"run {place['run']} of {path}, {n_entries} entries in order; its seal and releases fit"
+
+
+def _without_ledger(run: Path, model: Any, given: Path | None, head: str | None) -> str:
+    """Return where the ledger stands, of a run that spent nothing or of one party's folder."""
+    released = model.billboard_ is not None and len(model.billboard_) > 0
+    if released and model.privacy_.private and len(model.task_names_) > 1:
+        raise LedgerError(
+            f"{run}: holds the models of all parties, and its seal names no ledger that its "
+            "releases were charged to; the seal was forged: restore it from a copy"
+        )
+    for option, value in (("--ledger", given), ("--head", head)):
+        if value is not None:
+            raise InvalidInput(f"{option}: {run} is in no ledger; leave it out")
+    return "stands with the coordinator" if released else "nothing was charged"
 
 
 def sign(

@@ -179,8 +179,10 @@ def _place(asked: Asked, known: list[Guarding]) -> Path | None:
     given = asked.given
     if given is not None:
         identity = _identity(named_ledger(given))
-        if asked.reason is None and known and identity not in {g.identity for g in known}:
-            raise InvalidInput(_guarded(asked, known[0], given))
+        # Where the rows themselves are known, a ledger of parties of these names is another.
+        guards = [g for g in known if g.rows] or known
+        if asked.reason is None and guards and identity not in {g.identity for g in guards}:
+            raise InvalidInput(_guarded(asked, guards[0], given))
         return given
     beside = _identity(asked.beside) if asked.beside.exists() else None
     if asked.reason is not None:

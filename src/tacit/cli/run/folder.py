@@ -45,6 +45,7 @@ __all__ = [
     "CONFIG",
     "EVALUATION",
     "LEDGER",
+    "RUN_FILES",
     "RunFolder",
     "ledger_of_run",
     "load_intake",
@@ -72,6 +73,7 @@ _FILES = (
     SIGNATURE,
     "transfer.json",
 )
+RUN_FILES = frozenset(_FILES) - {SEAL, SIGNATURE, "report.html"}  # those that a seal covers
 _INTAKE = "intake"
 _UNFINISHED = "unfinished"
 _FINGERPRINT = "data.sha256"

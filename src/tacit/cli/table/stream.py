@@ -2,11 +2,12 @@
 
 The file is looked through once, a piece at a time: whether its cells are numbers, all there and of
 a size to compute with, and what the target is. What then needs a closer look at single cells (text,
-gaps, tasks whose rows do not stand together) is read into memory instead, and the user is told why.
+gaps, tasks that are not in order) is read into memory instead, and the user is told why.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ class NeedsMemory(Exception):
 class Streamed:
     """Tasks ready to be learned from a batch at a time; beside `tacit.cli.table.prepare.Prepared`.
 
-    Tasks are in the file's order.
+    Guarantee: tasks are in order of their names, as in memory. Whether a file is streamed depends
+    on cells; the order of tasks, which shows in releases that they make one by one, must not.
     """
 
     rows: FileRows
@@ -145,7 +147,10 @@ def streamed(
     if len(set(texts)) < len(texts) or any(is_missing(name) for name in rows.names):
         raise NeedsMemory("task labels need cleaning")
     check_tasks(str(path), intake.task, texts, rows.n_rows, minimum_tasks)
-    rows.names = tuple(map(int, texts)) if whole_numbers(texts) else tuple(texts)
+    names: Sequence[Any] = list(map(int, texts)) if whole_numbers(texts) else texts
+    rows.names = tuple(names)
+    if any(later < earlier for earlier, later in itertools.pairwise(names)):
+        raise NeedsMemory("its tasks are not in order of their names (tacit.tasks.sort_parquet)")
     counts = _looked_through(rows, keep=_MOST_LABELS if classes is not None else MOST_CLASSES)
     found, labels = _target(str(path), intake.target, counts, rows.n_rows, kind, classes)
     if found != "regression":
