@@ -105,3 +105,43 @@ def test_the_budget_refuses_a_second_package_from_the_same_rows(run, files):
     again = _source(run, "--ledger", "l.db", "--out", "second")
     assert again.exit_code == 3
     assert not (files / "second").exists()
+
+
+@pytest.mark.parametrize("change", ["a copy", "rows numbered", "a column left out", "fewer rows"])
+def test_the_same_rows_in_another_guise_are_charged_to_the_same_ledger(run, files, change):
+    assert _source(run, "--out", "first").exit_code == 0
+    head, *rows = (files / "clinic.csv").read_text().splitlines()
+    lines = [head, *rows]
+    if change == "rows numbered":
+        lines = [f"id,{head}", *(f"{number},{row}" for number, row in enumerate(rows))]
+    elif change == "a column left out":
+        lines = [line.split(",", 2)[0] + "," + line.split(",", 2)[2] for line in lines]
+    elif change == "fewer rows":
+        lines = [head, *rows[:100]]
+    (files / "later.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = ("--target", "ill", "--classes", "no,yes", "--features", "age", "--epsilon", "4")
+    again = run("transfer", "source", "later.csv", *options, "--out", "second")
+    assert again.exit_code == 3, again.stderr
+    assert not (files / "later.csv.ledger.db").exists()
+
+
+def test_rows_of_a_fit_are_known_to_a_transfer(run, files):
+    fit = ("fit", "clinic.csv", "--task", "sex", "--target", "age", "--features", "ill")
+    rows = ("--method", "shared-moments", "--public-categories", "ill", "--yes", "--epsilon", "4")
+    done = run(*fit, *rows, "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    (files / "clinic.csv").rename(files / "copy.csv")
+    again = _source(run, "--out", "package", data="copy.csv")
+    assert "guarded by" in again.stderr
+    assert not (files / "copy.csv.ledger.db").exists()
+
+
+def test_numbered_rows_of_others_have_a_ledger_of_their_own(run, files):
+    for name in ("clinic.csv", "other.csv"):
+        head, *rows = (files / name).read_text().splitlines()
+        lines = [f"id,{head}", *(f"{number},{row}" for number, row in enumerate(rows[:200]))]
+        (files / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        features = ("--features", "age,sex", "--out", name.removesuffix(".csv"))
+        done = _source(run, *features, data=name)
+        assert done.exit_code == 0, done.stderr
+    assert (files / "other.csv.ledger.db").exists()

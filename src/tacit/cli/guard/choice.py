@@ -33,7 +33,7 @@ class Asked:
 
     data: Path
     pieces: Pieces
-    task: str
+    task: str | None  # column of parties; None where all rows are one party's
     named: Path | None = None
     reason: str | None = None  # for a new ledger though another guards the data
 

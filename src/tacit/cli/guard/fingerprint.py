@@ -95,9 +95,10 @@ def _padded(tokens: AnyArray) -> AnyArray:
     return np.sort(np.concatenate([kept, filling]))
 
 
-def fingerprint(pieces: Iterable[Mapping[str, Any]], task: str, key: bytes) -> Fingerprint:
+def fingerprint(pieces: Iterable[Mapping[str, Any]], task: str | None, key: bytes) -> Fingerprint:
     """Return the tokens of a table whose column ``task`` says whose row it is.
 
+    None stands for the rows of one party without a name; a column that counts them marks nobody.
     A task that a piece may have cut in two is left out of the columns' tokens.
     """
     salts = np.frombuffer(hashlib.blake2b(b"salts", key=key).digest(), dtype=np.uint64)
@@ -108,8 +109,12 @@ def fingerprint(pieces: Iterable[Mapping[str, Any]], task: str, key: bytes) -> F
         names = tuple(piece)
         codes = {name: _codes(cells) for name, cells in piece.items()}
         rows.add(_sum([_mixed(cells, salts[0]) for cells in codes.values()]))
-        distinct, owner = _owners(piece[task])
-        labels.update(dict.fromkeys(distinct))
+        if task is None:
+            codes = {name: cells for name, cells in codes.items() if not _counts_up(cells)}
+            distinct, owner = [""], np.zeros(len(next(iter(piece.values()))), dtype=np.int64)
+        else:
+            distinct, owner = _owners(piece[task])
+            labels.update(dict.fromkeys(distinct))
         marks = np.array([_word(name) for name in distinct], dtype=np.uint64)
         cut = {0, len(distinct) - 1} if len(owner) == _PIECE else set()
         kept = np.array([n not in cut for n in range(len(distinct))], dtype=bool)
@@ -118,7 +123,7 @@ def fingerprint(pieces: Iterable[Mapping[str, Any]], task: str, key: bytes) -> F
                 columns.add(_by_task(cells, owner, marks, salts[1])[kept])
     tokens = _tokens(key, b"row", rows.parts())
     name = hashlib.blake2b(tokens.tobytes(), key=key, digest_size=8, person=b"data").hexdigest()
-    parties = _party_names(names, task, sorted(labels))
+    parties = _party_names(names, task or "", sorted(labels))
     return Fingerprint(
         tokens,
         _tokens(key, b"column", columns.parts()),
@@ -157,6 +162,11 @@ def _codes(cells: Any) -> AnyArray:
             known[word] = _word(word)
         codes[row] = 0 if is_missing(cells[row]) else known[word]
     return codes
+
+
+def _counts_up(codes: AnyArray) -> bool:
+    """Whether a column is the numbers of the rows, from anywhere on."""
+    return bool((np.diff(np.sort(codes.view(np.float64))) == 1).all())
 
 
 def _mixed(codes: AnyArray, salt: Any) -> AnyArray:
