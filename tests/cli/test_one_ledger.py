@@ -155,6 +155,25 @@ def test_a_ledger_of_parties_of_the_same_names_does_not_stand_in_for_that_of_the
     assert n_runs("later.csv.ledger.db") == 1
 
 
+def test_a_second_name_is_no_second_budget_for_the_same_rows(run):
+    write("data.csv", rows())
+    fit = ("fit", "data.csv", *FIT, "--epsilon", "1")
+    assert run(*fit, "--out", "one", "--data-name", "one").exit_code == 0
+    write("copy.csv", list(reversed(rows()))[:40])
+    for data in ("data.csv", "copy.csv"):
+        again = run("fit", data, *fit[2:], "--out", "two", "--data-name", "two")
+        assert again.exit_code == 2, again.stderr
+        assert "charged as 'one'" in again.stderr
+    assert run(*fit, "--out", "two", "--data-name", "one").exit_code == 3  # used up
+    assert run(*fit, "--out", "two").exit_code == 3
+    write("other.csv", rows(seed=5, sites=("Ash", "Birch", "Cedar")))
+    other = ("fit", "other.csv", *fit[2:], "--ledger", "data.csv.ledger.db")
+    done = run(*other, "--out", "other", "--data-name", "other")
+    assert done.exit_code == 0, done.stderr
+    assert run(*other, "--out", "again", "--data-name", "one").exit_code == 2
+    assert n_runs() == 2
+
+
 def test_numbers_name_no_parties_across_different_tables(first):
     numbered = [row | {"site": n % 3} for n, row in enumerate(rows(seed=7))]
     write("a.csv", numbered)

@@ -336,7 +336,8 @@ def _charged(
         return
     delta = default_delta(n_rows) if model.delta == "auto" else float(model.delta)
     pieces = functools.partial(iter, (table.columns,))
-    with Guard(Asked(data, pieces, None, named), (float(model.epsilon), delta)) as guard:
+    asked = Asked(data, pieces, None, named, called=model.data)
+    with Guard(asked, (float(model.epsilon), delta)) as guard:
         model.ledger = guard.ledger
         yield
 

@@ -36,6 +36,7 @@ class Asked:
     task: str | None  # column of parties; None where all rows are one party's
     named: Path | None = None
     reason: str | None = None  # for a new ledger though another guards the data
+    called: str | None = None  # the data's name in the ledger, a line of its own
 
     @property
     def given(self) -> Path | None:
@@ -95,9 +96,10 @@ class Guard:
         self.ledger = Ledger(self.path)
         try:
             self._refuse_older_copy(register.noted(self.ledger.identity))
+            self._refuse_another_name(known)
             self.others = [g for g in known if g.identity != self.ledger.identity and g.rows]
             register.note(self.ledger.identity, self.path, self.ledger.head)
-            self._guarding = register.guard(self.ledger.identity, data)
+            self._guarding = register.guard(self.ledger.identity, data, self.asked.called)
             if self._guarding:
                 self._write_down(data, known)
             self._before = self.ledger.head
@@ -131,6 +133,17 @@ class Guard:
                 f"(head {head[:12]}…); it is an older copy, or was cut off: restore the file"
             )
 
+    def _refuse_another_name(self, known: list[Guarding]) -> None:
+        """Refuse a second name for rows that have one: every name has a whole budget."""
+        own = (guard for guard in known if guard.identity == self.ledger.identity)
+        others = sorted({name for guard in own for name in guard.named} - {self.asked.called})
+        if self.asked.called is not None and others:
+            raise InvalidInput(
+                f"--data-name {self.asked.called}: these rows are charged as {others[0]!r} in "
+                f"{self.path}, and budgets of the same rows add up; say --data-name {others[0]}, "
+                "or none, which counts for every name"
+            )
+
     def _write_down(self, data: Fingerprint, known: list[Guarding]) -> None:
         """Note in the ledger why the one that guards these data did not do."""
         others = [guard for guard in known if guard.identity != self.ledger.identity]
@@ -158,7 +171,8 @@ class Guard:
                 return
             register.note(identity, self.path, head)
             if self._guarding and head == self._before and _alone(self._shared):
-                register.unguard(identity, self.data)  # a run that was refused changed nothing
+                # A run that was refused changed nothing.
+                register.unguard(identity, self.data, self.asked.called)
         if self.made:
             current().note(
                 f"new ledger for these data: {self.path}, total ε = {self.totals[0]:g}"

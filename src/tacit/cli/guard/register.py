@@ -58,6 +58,7 @@ class Guarding:
     path: Path
     head: str
     rows: bool
+    named: frozenset[str] = frozenset()  # what runs on these rows called their data
 
 
 class Register:
@@ -126,15 +127,17 @@ class Register:
         """Return the ledgers that guard data like these, those with rows in common first."""
         found: dict[str, Guarding] = {}
         rows = self._connection.execute(
-            "SELECT identity, path, head, sketch FROM ledgers JOIN guards USING (identity) "
+            "SELECT identity, path, head, data, sketch FROM ledgers JOIN guards USING (identity) "
             "ORDER BY added DESC"
         )
-        for identity, path, head, content in rows:
+        for identity, path, head, key, content in rows:
             sketch = Sketch.from_bytes(content)
             same = data.shares_rows(sketch)
             known = found.get(identity)
             if same or (known is None and data.shares_parties(sketch)):
-                found[identity] = Guarding(identity, Path(path), head, same)
+                called = {key.partition(" ")[2]} - {""} if same else set()
+                named = called | (known.named if known is not None else set())
+                found[identity] = Guarding(identity, Path(path), head, same, frozenset(named))
         return sorted(found.values(), key=lambda guard: not guard.rows)
 
     def note(self, identity: str, path: Path, head: str) -> None:
@@ -145,18 +148,19 @@ class Register:
             (identity, str(path.absolute()), head, datetime.now(UTC).isoformat()),
         )
 
-    def guard(self, identity: str, data: Fingerprint) -> bool:
-        """Remember that a ledger guards these data; return whether that is new."""
+    def guard(self, identity: str, data: Fingerprint, called: str | None = None) -> bool:
+        """Remember that a ledger guards these data, called so; return whether that is new."""
         content = data.sketch().to_bytes()
         changed = self._connection.execute(
-            "INSERT OR IGNORE INTO guards VALUES (?, ?, ?)", (identity, data.name, content)
+            "INSERT OR IGNORE INTO guards VALUES (?, ?, ?)",
+            (identity, _key(data.name, called), content),
         )
         return changed.rowcount > 0
 
-    def unguard(self, identity: str, data: str) -> None:
+    def unguard(self, identity: str, data: str, called: str | None = None) -> None:
         """Forget that a ledger guards these data, because the run on them was refused."""
         self._connection.execute(
-            "DELETE FROM guards WHERE identity = ? AND data = ?", (identity, data)
+            "DELETE FROM guards WHERE identity = ? AND data = ?", (identity, _key(data, called))
         )
 
     def noted(self, identity: str) -> str | None:
@@ -175,6 +179,10 @@ class Register:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def _key(data: str, called: str | None) -> str:
+    return data if called is None else f"{data} {called}"
 
 
 def noted_head(identity: str) -> str | None:

@@ -67,7 +67,8 @@ class Request:
         """Which ledger was asked for, for which data."""
         own = self.out / LEDGER  # of a version that kept a ledger in each run folder
         named = self.ledger or (own if own.exists() else None)
-        return Asked(self.data, self.pieces, self.settings["task"], named, self.new_ledger)
+        task, called = self.settings["task"], self.given.get("data")
+        return Asked(self.data, self.pieces, task, named, self.new_ledger, called)
 
     def estimator(self, prepared: Rows) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
