@@ -55,3 +55,20 @@ def test_a_search_that_cannot_split_spends_nothing():
     with pytest.raises(InvalidInput):
         search.fit(np.ones((6, 2)), np.arange(6.0), tasks=np.arange(6))
     assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("large", [1e8, 1e9, 2.0**40, 1e20])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("name", ["SharedPrior", "MeanRegularized", "SingleTask"])
+def test_rows_of_one_direction_do_not_end_a_fit_with_intervals(name, intercept, large):
+    """Rounding takes the prior out of such a task's posterior, whose matrix is singular then."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 12)
+    X, y = rng.normal(size=(len(labels), 6)), rng.normal(size=len(labels))
+    X[labels == 1] = large * 2.0 ** np.arange(6)
+    private = {} if name == "SingleTask" else {"epsilon": 200.0, "random_state": 0}
+    kind = getattr(tacit, f"{name}Regressor")
+    model = kind(intervals=True, fit_intercept=intercept, **private).fit(X, y, tasks=labels)
+    others = labels != 1
+    _, deviation = model.predict(X[others], tasks=labels[others], return_std=True)
+    assert np.isfinite(deviation).all()

@@ -19,7 +19,7 @@ from scipy.special import softmax
 from tacit._types import Array, IntArray
 from tacit.numerics.hierarchical import Candidates, SquaredTasks
 from tacit.numerics.local_fit import STRENGTHS, relative_strengths
-from tacit.numerics.stacks import eigh
+from tacit.numerics.stacks import eigh, inv
 from tacit.tasks import TaskSet
 
 __all__ = ["Spread", "spread_alone", "spread_under"]
@@ -91,7 +91,7 @@ def _posterior(
     if tasks.frame.intercept:
         half[:, d, d] = np.sqrt(levels)
     turned = half.transpose(0, 2, 1)
-    inverse = np.linalg.inv(np.eye(p) + turned @ gram @ half)
+    inverse = inv(np.eye(p) + turned @ gram @ half)
     V = half @ inverse @ turned
     left = tasks.cross[part] - (gram @ mean[:, None])[:, :, 0]
     square = tasks.energy[part] - ((tasks.cross[part] + left) * mean).sum(axis=1)
