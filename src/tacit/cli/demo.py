@@ -48,7 +48,8 @@ def _hospitals() -> _Setting:
 
     tasks = load_hospitals().taskset()
     centre, spread = np.array([_REFERENCE[name] for name in tasks.feature_names or ()]).T
-    scaled = tasks.replace(X=(tasks.X - centre) / spread, y=tasks.y - _STAY[0])
+    stay = np.asarray(tasks.y) - _STAY[0]
+    scaled = tasks.replace(X=(tasks.X - centre) / spread, y=stay)
     return _Setting("20 hospitals", *scaled.split(0.5, random_state=0), target_bound=_STAY[1])
 
 

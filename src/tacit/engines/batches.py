@@ -138,7 +138,7 @@ class Batches:
                 round.cohort.draw(int(count), source.child("rows of task", int(place)))
                 for count, place in zip(counts, places, strict=True)
             ]
-            messages = messages.only(np.concatenate(joined))
+            messages = messages.only(np.concatenate([np.asarray(coins) for coins in joined]))
         return round.bound.by_task(messages)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:

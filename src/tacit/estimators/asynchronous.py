@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import secrets
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -14,28 +16,37 @@ from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.published import AsynchronousPerIterationPublished
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import DEFINITIONS
 from tacit.privacy.unit import Unit
-from tacit.protocols.asynchronous import AsynchronousProtocol, AsynchronousPublic, Design
+from tacit.protocols.asynchronous import AsynchronousProtocol, Design
+from tacit.protocols.asynchronous_published import PublishedAsynchronousProtocol
 from tacit.protocols.protocol import Protocol
+from tacit.protocols.shared_moments import AGGREGATIONS, PLACES
+from tacit.protocols.summed_gradients import SummedGradientsProtocol
+
+Talk = AsynchronousProtocol | SummedGradientsProtocol
 
 __all__ = ["AsynchronousClassifier", "AsynchronousRegressor"]
 
 _TURNS = 20
 _CLIP = 0.5
+# Steps over the loss's curvature. f(p + q) has twice that of the loss and rows have norm 1 at most,
+# so that steps below 1 always converge; those of rows that spread over many directions may be
+# longer, and under a budget must be.
+_SAFE, _BOLD, _PRINTED = 0.9, 4.0, 0.1
 _MOST_TASKS = 10**5
 _LEAST_INFORMATION = 1.0
-_MECHANISMS = ("auto", "gaussian", "gamma-vector")
+_MECHANISMS = ("auto", "gaussian", "gamma-vector", AsynchronousPerIterationPublished.name)
 _PUBLIC = "the number of tasks and the features are public"
-_BOUNDS = "the number of rows of every task is public, and row_norm, target_bound and clip are"
+_COUNTS = "the number of rows of every task is public"
+_LIMITS = "row_norm, target_bound and clip are public"
 _ORDER = "when a task speaks does not depend on what its rows hold"
 
 
 class _Asynchronous(PrivateEstimator):
-    _unit = Unit.ROW
     _definition = DEFINITIONS[0]  # personal models stay at home
-    _assumptions = (_PUBLIC, _BOUNDS, _ORDER)
 
     def __init__(
         self,
@@ -55,6 +66,9 @@ class _Asynchronous(PrivateEstimator):
         row_norm: float | str = "auto",
         target_bound: float = 1.0,
         gate: bool = True,
+        aggregation: str = "untrusted",
+        unit: str = "row",
+        split: float = 0.5,
         delta: float | str = "auto",
         mechanism: str = "auto",
         fit_intercept: bool = True,
@@ -80,6 +94,9 @@ class _Asynchronous(PrivateEstimator):
         self.row_norm = row_norm
         self.target_bound = target_bound
         self.gate = gate
+        self.aggregation = aggregation
+        self.unit = unit
+        self.split = split
         self.delta = delta
         self.mechanism = mechanism
         self.fit_intercept = fit_intercept
@@ -89,6 +106,21 @@ class _Asynchronous(PrivateEstimator):
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
+
+    @property
+    def _unit(self) -> Unit:  # type: ignore[override]
+        return Unit(self.unit)
+
+    @property
+    def _assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
+        if self.unit == "task":
+            return (_PUBLIC, _LIMITS)
+        said = (_PUBLIC, _COUNTS, _LIMITS)
+        return (*said, _ORDER) if self.aggregation == "untrusted" else said
+
+    @property
+    def _printed(self) -> bool:
+        return self.mechanism == AsynchronousPerIterationPublished.name
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -105,6 +137,19 @@ class _Asynchronous(PrivateEstimator):
             _check.positive_integer(name, getattr(self, name), remedy="it is a number of turns")
         if self.sampling != 1:
             _check.fraction("sampling", self.sampling, remedy="give a row's chance to join a turn")
+        _check.one_of("aggregation", self.aggregation, AGGREGATIONS)
+        _check.one_of("unit", self.unit, tuple(Unit))
+        _check.fraction("split", self.split, remedy="give the first noise's part of ε, 0.5, say")
+        if self.aggregation == "untrusted" and self.unit == "task":
+            raise InvalidInput(
+                'unit="task": a task that adds its own noise would hide its whole gradient; use '
+                'aggregation="trusted", or unit="row"'
+            )
+        if self.aggregation != "untrusted" and (self.sampling != 1 or self._printed):
+            raise InvalidInput(
+                f"aggregation={self.aggregation!r}: takes every row, with sound noise; use "
+                'aggregation="untrusted", or sampling=1.0 and mechanism="auto"'
+            )
         if not 0 < float(self.relaxation) < 2:
             raise InvalidInput(f"relaxation={self.relaxation!r}: must lie between 0 and 2; use 1.0")
         if int(self.n_rounds) % int(self.local_steps):
@@ -113,7 +158,16 @@ class _Asynchronous(PrivateEstimator):
                 "local step is a release, and only the last of them moves what is shared"
             )
 
-    def _protocol(self, sizes: Sizes) -> AsynchronousProtocol:
+    def _protocol(self, sizes: Sizes) -> Talk:
+        talk = self._talk(sizes)
+        if self.aggregation != "untrusted":
+            place = PLACES[self.aggregation]
+            once = SummedGradientsProtocol(talk, self._unit, place)
+            strength = self._strength(once, sizes)
+            return replace(once, talk=replace(talk, shared_strength=strength))
+        return replace(talk, shared_strength=self._strength(talk, sizes))
+
+    def _talk(self, sizes: Sizes) -> AsynchronousProtocol:
         squared = self._loss.name == "squared"
         counts = sizes.counts
         if counts is None:  # a plan: tasks are taken to be alike
@@ -122,12 +176,21 @@ class _Asynchronous(PrivateEstimator):
                     f"n_tasks={sizes.n_tasks}: a server answers at most {_MOST_TASKS} tasks one by "
                     "one; protect whole tasks with another method"
                 )
-            counts = (max(1, self._n_units(sizes) // sizes.n_tasks),) * sizes.n_tasks
+            alike = self._n_units(sizes) // sizes.n_tasks if self._unit is Unit.ROW else 1
+            counts = (max(1, alike),) * sizes.n_tasks
         automatic = self.row_norm == "auto"
         norm = math.sqrt(sizes.n_features) if automatic else float(self.row_norm)
         bound = float(self.target_bound) if squared else 1.0
         clip = (_CLIP if self._private else math.inf) if self.clip == "auto" else float(self.clip)
-        once = AsynchronousProtocol(
+        printed: dict[str, Any] = {}
+        if self._printed:
+            seed = secrets.randbits(62) if self.random_state is None else int(self.random_state)
+            # S₁ = 2αC₁C₂/n (Lemma 1); clip stands for C₁C₂.
+            first = self._step_length * 2 * clip / max(counts)
+            epsilon = self.epsilon / int(self.n_rounds)
+            printed = {"own_noise": first / (self.split * epsilon), "key": seed}
+        kind = PublishedAsynchronousProtocol if self._printed else AsynchronousProtocol
+        return kind(
             loss=self._loss,
             n_features=sizes.n_features,
             counts=counts,
@@ -138,38 +201,54 @@ class _Asynchronous(PrivateEstimator):
             own_strength=float(self.own_strength),
             turns=int(self.n_rounds),
             local_steps=int(self.local_steps),
-            step=self._step_length(sizes),
+            step=self._step_length,
             relaxation=float(self.relaxation),
             clip=clip,
             sampling=float(self.sampling),
             tolerance=float(self.tolerance),
+            **printed,
         )
-        return once.with_strength(self._strength(once, sizes))
 
-    def _step_length(self, sizes: Sizes) -> float:
+    @property
+    def _step_length(self) -> float:
         if self.step != "auto":
             return float(self.step)
-        # f(p + q) has twice the curvature of the loss, and a row the norm 1 at most.
-        return 1 / (2 * self._loss.curvature)
+        if self._printed:
+            return _PRINTED / self._loss.curvature
+        return (_BOLD if self._private else _SAFE) / self._loss.curvature
 
-    def _strength(self, protocol: AsynchronousProtocol, sizes: Sizes) -> float:
+    def _strength(self, protocol: Talk, sizes: Sizes) -> float:
         """Return λ: what pure noise would need to be thresholded away, or a small constant."""
         if self.shared_strength != "auto":
             return float(self.shared_strength)
-        noise = super()._schedule(protocol, sizes).mechanisms[0]
+        noise = self._calibrated(protocol, sizes).mechanisms[0]
         return max(1e-3, protocol.noise_edge(noise))
 
     def _schedule(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
         """Return the calibrated turns; none where public numbers say that they cannot help."""
-        schedule = super()._schedule(protocol, sizes)
+        schedule = self._calibrated(protocol, sizes)
         if sizes.n_tasks < 2:
             return Schedule((), ())
-        if self.gate and isinstance(protocol, AsynchronousProtocol):
+        if self.gate and not self._printed and isinstance(protocol, Talk):
             worth = protocol.information(schedule.mechanisms[0]) >= _LEAST_INFORMATION
             return schedule if worth else Schedule((), ())
         return schedule
 
-    def _read_public(self, public: AsynchronousPublic, sizes: Sizes) -> dict[str, Any]:
+    def _calibrated(self, protocol: Protocol[Any, Any], sizes: Sizes) -> Schedule:
+        if not self._printed or not self._private:
+            return super()._schedule(protocol, sizes)
+        rounds = protocol.rounds()
+        # What the paper claims of one iteration, and adds up nowhere: here it is at least added up.
+        noise = AsynchronousPerIterationPublished(
+            self.epsilon / rounds[0].turns,
+            row_norm=rounds[0].bound.radius,
+            derivative_bound=1.0,
+            n_rows=1,  # of a sum
+            share=1 - self.split,
+        )
+        return Schedule(rounds, (noise,))
+
+    def _read_public(self, public: Any, sizes: Sizes) -> dict[str, Any]:
         if not np.isfinite(public.moved).any():
             return {}
         shared = self._protocol(sizes).raw_shared(public).mean(axis=0)
@@ -180,8 +259,8 @@ class AsynchronousRegressor(MultiTaskRegressor, _Asynchronous):
     """Regression with a shared part at an untrusted server, every task at its own pace.
 
     W = P + Q: the server holds P, under a penalty that couples the tasks, and hears one noised sum
-    of row gradients a turn; each task's final model is fitted at home, around what the others share,
-    and alone where that predicts its rows better.
+    of row gradients a turn; each task's final model is fitted at home, around what the others
+    share, and alone where that predicts its rows better.
 
     Parameters
     ----------
@@ -201,7 +280,8 @@ class AsynchronousRegressor(MultiTaskRegressor, _Asynchronous):
     local_steps : int, default 1
         So many turns in a row move the own part; the last of them moves the shared part, too.
     step : "auto" or float
-        "auto" is 1/(2L) for rows of norm 1.
+        "auto" is 4/L under a budget (for rows that spread over several directions) and 0.9/L,
+        which always converges, without; L is the curvature of the loss.
     relaxation : float, default 1.0
         Over-relaxation of both parts, between 0 and 2.
     sampling : float, default 1.0
@@ -219,10 +299,19 @@ class AsynchronousRegressor(MultiTaskRegressor, _Asynchronous):
         Public limit of the target's size in what is sent.
     gate : bool, default True
         Decide from public numbers, before anything is spent, whether to speak at all.
+    aggregation : "untrusted", "trusted" or "secure"
+        "untrusted": every task adds noise to what it sends, and speaks when it likes. "trusted":
+        the server adds noise once, to the sum of everybody's gradients, and what is shared is one
+        vector. "secure": the same, where a protocol for secure sums takes the server's place.
+    unit : "row" or "task"
+        What is protected; whole tasks only with sums.
+    split : float, default 0.5
+        ε₁/(ε₁ + ε₂) of the printed scheme.
     delta, mechanism, fit_intercept, ledger, data, random_state, engine, progress
         As in every private estimator; ``mechanism`` is "auto" (Gaussian for δ > 0), "gaussian" or
-        "gamma-vector". ``engine=tacit.engines.Clock(…)`` simulates a network; "local" asks tasks
-        in turn.
+        "gamma-vector"; "asynchronous-per-iteration-published" is the paper's own scheme, whose
+        claim does not hold. ``engine=tacit.engines.Clock(…)`` simulates a network; "local" asks
+        tasks in turn.
     unknown_task : "error" or "shared"
         "shared" answers tasks it has not seen with the mean of the shared parts.
 

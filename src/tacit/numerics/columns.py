@@ -87,8 +87,8 @@ class LowRankColumns:
     eigenvectors that the last answer found above its threshold, and a few more.
 
     Exactness: a basis is used only if its eigenpairs (λ_i, u_i) above θ² leave residuals of norm
-    10⁻¹⁰ θ² at most, and if θ² I − (G − Σ λ_i u_i u_iᵀ) has a Cholesky factor, so that no eigenvalue
-    above θ² is missing. G is then within that residual of a matrix of which Σ h(λ_i) u_i u_iᵀ is the
+    10⁻¹⁰ θ² at most, and if θ² I − (G − Σ λ_i u_i u_iᵀ) has a Cholesky factor, so that none above
+    θ² is missing. G is then within that residual of a matrix of which Σ h(λ_i) u_i u_iᵀ is the
     exact h, and h changes by at most 1/(2θ²) times a change of its argument (up to a logarithm, for
     matrices): answers are off by 10⁻⁹ of their length. Otherwise all eigenvectors are computed, and
     where a Gram matrix does not resolve the threshold, the singular vectors themselves.
@@ -117,9 +117,10 @@ class LowRankColumns:
         if changes > max(_FEWEST_CHANGES, len(vectors)):
             return replace(type(self).of(vectors), basis=self.basis)
         if self._tall:
-            gram = self.gram + (new.T @ new - old.T @ old)
+            gram = np.asarray(self.gram + (new.T @ new - old.T @ old))
         else:
-            gram, products = self.gram.copy(), new @ vectors.T
+            gram = self.gram.copy()
+            products = new @ vectors.T
             gram[places], gram[:, places] = products, products.T
         return LowRankColumns(vectors, gram, self.basis, changes)
 

@@ -172,7 +172,9 @@ class Round:
         if self.at_task and not hidden:
             raise InvalidInput(f"round {self.name!r}: noise at the task has no cohort to hide in")
         if self.apart and not self.at_task:
-            raise InvalidInput(f"round {self.name!r}: a sum has no part that one task could release")
+            raise InvalidInput(
+                f"round {self.name!r}: a sum has no part that one task could release"
+            )
 
     @property
     def at_task(self) -> bool:

@@ -168,7 +168,8 @@ class Statement:
 
         Guarantee: ε is the tight cost at ``delta`` of exactly the releases on the billboard, whose
         noise was fixed in advance; a turn that tasks take one by one counts once, as the parts of
-        different tasks compose in parallel (`Billboard`). Of an empty billboard others learn nothing: ε = δ = 0.
+        different tasks compose in parallel (`Billboard`). Of an empty billboard others learn
+        nothing: ε = δ = 0.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ from tacit.tasks import TaskSet, one_vs_rest
 __all__ = ["AsynchronousHome", "AsynchronousProtocol", "AsynchronousPublic", "Design"]
 
 _CONSTANT = 0.4  # the intercept's coordinate, before rows are scaled to norm 1
-_EDGE = 1.0  # of the largest singular value of noise, that a threshold covers
+_EDGE = 0.7  # of the largest singular value of noise, that a threshold covers
 _FAR = 6.0  # deviations of the noise within which a release can come from bounded rows
 
 
@@ -142,10 +142,10 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
         Stop when no task's model moved further with its last turn; 0: never.
 
     Guarantee: (ε, δ) for one row, under replace-one with public numbers of rows (zero-out with
-    ``sampling`` < 1), against the server and all other tasks together. All that a task computes from
-    its rows for others is Σ_i clip(∇ℓ_i(p_t + q̃_t)), where p_t was told and q̃_t is made of its own
-    earlier releases: both public. So a replaced row moves the sum by 2·clip (a row counted as zero
-    by clip) whatever happened before, the noise covers it, and turns compose adaptively; tasks
+    ``sampling`` < 1), against the server and all other tasks together. All that a task computes
+    from its rows for others is Σ_i clip(∇ℓ_i(p_t + q̃_t)), where p_t was told and q̃_t is made of its
+    own earlier releases: both public. So a replaced row moves the sum by 2·clip (a row counted as
+    zero by clip) whatever happened before, the noise covers it, and turns compose adaptively; tasks
     compose in parallel (`Billboard`). Divisors, steps, thresholds and the stopping rule are
     functions of public numbers and releases. Who speaks when comes from an engine that sees no row.
     Models of `finish` stay at home (joint privacy).
@@ -280,12 +280,16 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
         The whole matrix of cached gradients is *not* applied again, as the paper prints it: with
         delays that steps by all tasks' old gradients at every arrival.
         """
-        places = (tasks[:, None] * self.n_outputs + np.arange(self.n_outputs)).ravel()
+        places = self._places(tasks)
         flat = (told - self.step * gradient).reshape(len(places), -1)
         now = server.vectors[places]
         server = server.replaced(places, now + self.relaxation * (flat - now))
         answer, server = server.shrunk(self.threshold, places)
         return server, answer.reshape(told.shape)
+
+    def _places(self, tasks: IntArray) -> IntArray:
+        """Return where the vectors of ``tasks`` stand at the server."""
+        return (tasks[:, None] * self.n_outputs + np.arange(self.n_outputs)).ravel()
 
     def parts(self, public: AsynchronousPublic) -> tuple[Array, Array]:
         """Return the shared parts as the server has them now, and the shadows, (m, k, d + 1)."""
@@ -309,7 +313,7 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> AsynchronousHome:
         """Keep the rows, raw and as they speak."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        answers = np.stack([self.design.answers(part.y) for part in outputs], axis=1)
+        answers = np.stack([self.design.answers(np.asarray(part.y)) for part in outputs], axis=1)
         return AsynchronousHome(outputs, self.design.rows(rows.X), answers, positions)
 
     def speak(
@@ -320,25 +324,34 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
         joined: AnyArray | None,
     ) -> tuple[AsynchronousHome, RowMessages]:
         """Say every row's gradient at what its task was told and has made of its releases."""
-        counts, at = home.outputs[0].counts, home.positions
-        X, y = home.rows, home.answers
-        if joined is not None:
-            kept = np.repeat(joined, counts)
-            counts, at, X, y = counts[joined], at[joined], X[kept], y[kept]
-        models = np.repeat(public.told[at] + public.own[at], counts, axis=0)
-        # Row by row: a row's numbers do not depend on how many are asked together.
-        derivative = self.loss.derivative(np.einsum("nd,nkd->nk", X, models), y)
-        values = derivative[:, :, None] * X[:, None, :]
-        return home, RowMessages(values, np.concatenate([[0], np.cumsum(counts)]))
+        asked = np.ones(len(home.positions), dtype=bool) if joined is None else np.asarray(joined)
+        at = home.positions[asked]
+        return home, self.gradients(home, public.told[at] + public.own[at], asked)
+
+    def gradients(self, home: AsynchronousHome, models: Array, asked: AnyArray) -> RowMessages:
+        """Return the gradients of all rows of the tasks ``asked``, at their ``models``.
+
+        Row by row: a row's numbers do not depend on how many are asked together.
+        """
+        counts = home.outputs[0].counts
+        kept = slice(None) if asked.all() else np.repeat(asked, counts)
+        X, y, counts = home.rows[kept], home.answers[kept], counts[asked]
+        score = np.einsum("nd,nkd->nk", X, np.repeat(models, counts, axis=0))
+        derivative = self.loss.derivative(score, y)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return RowMessages(derivative[:, :, None] * X[:, None, :], offsets)
 
     def finish(self, home: AsynchronousHome, public: AsynchronousPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: fitted at home, under the others'."""
-        shared = self.raw_shared(public)
+        return self.personal(home, self.raw_shared(public), home.positions)
+
+    def personal(self, home: AsynchronousHome, shared: Array, positions: IntArray) -> Array:
+        """Return models fitted at home around shared parts; alone, if these are all zero."""
         return personal_models(
             home.outputs,
-            home.positions,
+            positions,
             self.loss,
-            shared if shared.any() else None,  # nothing stood out of the noise: learn alone
+            shared if shared.any() else None,
             scale=self.design.scale,
             target_bound=self.design.target_bound,
             intercept=self.design.fit_intercept,
