@@ -135,17 +135,17 @@ def converge() -> None:
     """Print gaps to the synchronous optimum, and simulated times to a gap of 1 %."""
     for loss in (SquaredLoss(), LogisticLoss()):
         tasks = tasks_of(loss, 100, seed=0)
-        best = course(talk(loss, 100, turns=2500), tasks, Clock(synchronous=True))[-1][1]
+        best = course(talk(loss, 100, turns=1500), tasks, Clock(synchronous=True))[-1][1]
         for name, clock, until, turns in (
-            ("delays 0-15 ms", Clock(), np.inf, 700),
-            ("20x straggler", Clock(stragglers={3: 20.0}), 25_000.0, 3700),
+            ("delays 0-15 ms", Clock(), np.inf, 400),
+            ("20x straggler", Clock(stragglers={3: 20.0}), 15_000.0, 2200),
         ):
             found = course(talk(loss, 100, turns=turns), tasks, clock, until=until, every=2000)
             print(f"{loss.name}, {name}: relative gap {(found[-1][1] - best) / best:.1e}")
         reached = {}
         for name, together in (("asynchronous", False), ("synchronous", True)):
             clock = Clock(stragglers={3: 10.0}, synchronous=together)
-            found = course(talk(loss, 100, turns=400), tasks, clock, every=1, until=8000.0)
+            found = course(talk(loss, 100, turns=400), tasks, clock, every=N_TASKS, until=3000.0)
             near = [at for at, value in found if value <= 1.01 * best]
             reached[name] = near[0] if near else np.inf
         ratio = reached["synchronous"] / reached["asynchronous"]
