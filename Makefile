@@ -1,21 +1,27 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-oldest lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo federation-stress lint format bench clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml
+# What a user installs, and no more.
+$(CORE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
+	touch $(CORE)
+
+# What tests, checks and pages need besides.
+$(READY): $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/tacit demo
 
 test: $(READY)
@@ -26,6 +32,24 @@ test-statistical: $(READY)
 
 test-slow: $(READY)
 	$(PYTEST) -m slow
+
+# Real processes on loopback; NVFlare gets an environment of its own, as it is large.
+FEDERATION := .venv-federation
+$(FEDERATION)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(FEDERATION)
+	$(FEDERATION)/bin/python -m pip install --quiet --upgrade pip
+	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest hypothesis
+	touch $(FEDERATION)/.ready
+
+test-federation: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py sums.py crashes.py)
+
+# Everything a federation must show; an hour.
+federation-stress: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m tests.federation.stress
+
+federation-demo: $(FEDERATION)/.ready
+	$(FEDERATION)/bin/tacit federate demo
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
@@ -50,4 +74,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -42,6 +42,14 @@ CASES = {
         {"sensitivity": 3.0, "noise_multiplier": 2.0, "n_units": 10, "cohort_size": 4},
         GAUSSIAN,
     ),
+    "distributed-gaussian": (
+        {"sensitivity": 3.0, "noise_multiplier": 2.0, "n_shares": 3, "min_honest": 3},
+        GAUSSIAN,
+    ),
+    "distributed-symmetric-gaussian": (
+        {"sensitivity": 3.0, "noise_multiplier": 2.0, "n_shares": 3, "min_honest": 3},
+        GAUSSIAN,
+    ),
     "exact": ({}, dp_event.NonPrivateDpEvent()),
 }
 

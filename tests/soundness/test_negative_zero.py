@@ -28,7 +28,9 @@ class _TinyNoise(Entropy):
 
 
 GAUSSIAN = {"sensitivity": 1.0, "noise_multiplier": 1.0}
+SHARES = {**GAUSSIAN, "n_shares": 3, "min_honest": 2}
 VECTORS = {
+    "distributed-gaussian": SHARES,
     "fixed-size-gaussian": {**GAUSSIAN, "n_units": 8, "cohort_size": 2},
     "gamma-vector": {"sensitivity_l2": 1.0, "epsilon": 1.0},
     "gaussian": GAUSSIAN,
@@ -36,6 +38,7 @@ VECTORS = {
     "poisson-gaussian": {**GAUSSIAN, "sampling_rate": 0.5},
 }
 MATRICES = {
+    "distributed-symmetric-gaussian": SHARES,
     "symmetric-gaussian": GAUSSIAN,
     "two-sided-wishart": {"sensitivity_trace": 1.0, "epsilon": 1.0},
 }

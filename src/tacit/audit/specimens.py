@@ -113,6 +113,18 @@ _CALIBRATIONS: dict[str, Callable[[float, float], dict[str, Any]]] = {
         "n_units": 10,
         "cohort_size": 1,
     },
+    "distributed-gaussian": lambda epsilon, delta: {
+        "sensitivity": 2.0,
+        "noise_multiplier": _gaussian_noise(epsilon, delta),
+        "n_shares": 3,
+        "min_honest": 3,
+    },
+    "distributed-symmetric-gaussian": lambda epsilon, delta: {
+        "sensitivity": math.sqrt(2),
+        "noise_multiplier": _gaussian_noise(epsilon, delta),
+        "n_shares": 3,
+        "min_honest": 3,
+    },
     "laplace": lambda epsilon, _: {"sensitivity_l1": 2.0, "epsilon": epsilon},
     "gamma-vector": lambda epsilon, _: {"sensitivity_l2": 2.0, "epsilon": epsilon},
     "two-sided-wishart": lambda epsilon, _: {"sensitivity_trace": 2.0, "epsilon": epsilon},

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.cli.table.prepare import Prepared
     from tacit.cli.table.read import Table
 
-__all__ = ["join"]
+__all__ = ["join", "own_rows"]
 
 
 def join(
@@ -50,7 +50,7 @@ def join(
     if out.exists() and out.samefile(run):
         raise InvalidInput(f"--out {out}: is the run folder itself; choose another folder")
     table = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
-    rows = _prepared(_own(table, intake, name), intake, model, manifest["kind"])
+    rows = _prepared(own_rows(table, intake, name), intake, model, manifest["kind"])
     with RunFolder(out, force=force) as folder:
         names = model.__dict__.pop("feature_names_in_")  # the columns were matched by name already
         with current().step("fitting at home"), current().warnings_as_lines():
@@ -67,7 +67,7 @@ def join(
     output.result({"party": name, "out": str(out), "n_rows": len(rows.codes)})
 
 
-def _own(table: Table, intake: Intake, name: str) -> Table:
+def own_rows(table: Table, intake: Intake, name: str) -> Table:
     """Return the party's rows: all of a file without the task column, else those of its name."""
     from tacit.cli.table.columns import labels
     from tacit.cli.table.read import Table

@@ -45,6 +45,8 @@ class Batches:
         Largest batch; by default a task set is one, and a file's hold about 64 MB of rows.
     homes : path, optional
         Folder of local checkpoints, for a run that may be taken up again.
+    first : int
+        Position of the first of these tasks among all tasks of the run.
 
     Guarantee: a task's message and model are the same bits in any batch; bounded messages are
     multiples of a public step, so that partial sums add up exactly in any order. One task's
@@ -60,9 +62,10 @@ class Batches:
         entropy: Entropy,
         max_rows: int | None = None,
         homes: str | PathLike[str] | None = None,
+        first: int = 0,
     ) -> None:
         self._protocol, self._tasks, self._entropy = protocol, tasks, entropy
-        self._max_rows = max_rows
+        self._max_rows, self._first = max_rows, first
         self._streamed = isinstance(tasks, ParquetTasks)
         kept = homes is not None or self._streamed
         self._shelf = _Shelf(None if homes is None else Path(homes)) if kept else None
@@ -79,9 +82,9 @@ class Batches:
 
     def _batches(self) -> Iterator[tuple[int, TaskSet]]:
         if isinstance(self._tasks, TaskSet) and self._max_rows is None:
-            yield 0, self._tasks
+            yield self._first, self._tasks
             return
-        first = 0
+        first = self._first
         for part in self._tasks.batches(self._most):
             yield first, part
             first += part.n_tasks
@@ -137,11 +140,11 @@ class Batches:
             before = self._protocol.memory(home)
             home, said = self._protocol.speak(home, public, call, asked)
             _check_said(said, len(members), round)
-            if round.at_task:
+            if round.at_task or round.distributed:
                 bounded = self._bounded(said, round, call, first + members)
                 noised = self._noised(bounded, mechanism, call, first + members)
-                home = self._protocol.keep(home, noised, call)
-                yield noised
+                home = self._protocol.keep(home, noised, call) if round.at_task else home
+                yield noised if round.at_task else noised.sum(axis=0)  # on one public step: exact
             else:
                 yield from _sums(said, round)
             self._keep(first, home, call, before)
@@ -170,10 +173,10 @@ class Batches:
         if source.system:
             # A source that a key repeats must not say the same to two parts of one call.
             part = source.child("from task", int(places[0])) if len(places) else source
-            return np.asarray(mechanism.release(messages, part).value)
+            return mechanism.at_home(messages, part)
         # Repeatable noise is a task's own, so that it is the same wherever the task lives.
         parts = [
-            mechanism.release(messages[[row]], source.child("task", int(place))).value
+            mechanism.at_home(messages[[row]], source.child("task", int(place)))
             for row, place in enumerate(places)
         ]
         return np.concatenate(parts)

@@ -29,8 +29,9 @@ Progress = Callable[[int, int], None]
 class Parties(typing.Protocol):
     """Where homes live; an engine.
 
-    Guarantee: an engine hands out nothing but bounded sums (noise at the curator) or releases
-    (noise at the task), and what one task computes changes nothing of what another says.
+    Guarantee: an engine hands out nothing but bounded sums (noise at the curator), sums with their
+    shares of noise (distributed) or releases (noise at the task), and what one task computes
+    changes nothing of what another says.
     """
 
     @property
@@ -217,6 +218,8 @@ def _released(
     value = np.zeros(round.shape)
     for part in parties.ask(call, public, round, mechanism, joined):
         value += part
+    if round.distributed:  # the shares are noise already
+        return Release(value, mechanism.event, mechanism.name, mechanism.sound, not entropy.system)
     return mechanism.release(value, entropy.child("noise"))
 
 

@@ -28,13 +28,14 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 
 # Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
 # classifier's first model is good enough to be worth a second Newton step.
-_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.5, 10.0
+_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 1.0, 10.0
 _MOST_SITES = 10**5
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
 _SECURE = (
-    "sums are made and their noise is drawn by a protocol for secure sums, which shows nobody "
-    "anything but the noised total"
+    "sums are made by a protocol for secure sums, which shows nobody anything but the total",
+    "at least {honest} of the sites, the protected row's own among them, keep messages and noise "
+    "shares to themselves",
 )
 
 
@@ -46,6 +47,10 @@ class _SharedMoments(PrivateEstimator):
         "aggregation": [rule(_check.one_of, choices=AGGREGATIONS)],
         "row_norm": ["auto", rule(_check.positive, remedy='use "auto" or a public norm of rows')],
         "target_bound": [rule(_check.positive, remedy="give a public bound of |y|")],
+        "min_honest": [
+            "auto",
+            rule(_check.positive_integer, remedy='use "auto" for a majority of the sites'),
+        ],
         "n_moments": ["auto", rule(_check.whole, least=1, most=2, remedy='use 1, 2 or "auto"')],
         "gate": [rule(_check.flag)],
     }
@@ -59,6 +64,7 @@ class _SharedMoments(PrivateEstimator):
         aggregation: str = "untrusted",
         row_norm: float | str = "auto",
         target_bound: float = 1.0,
+        min_honest: int | str = "auto",
         n_moments: int | str = "auto",
         gate: bool = True,
         fit_intercept: bool = True,
@@ -75,6 +81,7 @@ class _SharedMoments(PrivateEstimator):
         self.aggregation = aggregation
         self.row_norm = row_norm
         self.target_bound = target_bound
+        self.min_honest = min_honest
         self.n_moments = n_moments
         self.gate = gate
         self.fit_intercept = fit_intercept
@@ -94,8 +101,10 @@ class _SharedMoments(PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
-        secure = (_SECURE,) if self.aggregation == "secure" else ()
-        return (_PUBLIC, _BOUNDS, *secure)
+        if self.aggregation != "secure":
+            return (_PUBLIC, _BOUNDS)
+        honest = "a majority" if self.min_honest == "auto" else str(self.min_honest)
+        return (_PUBLIC, _BOUNDS, *(text.format(honest=honest) for text in _SECURE))
 
     def _protocol(self, sizes: Sizes) -> SharedMomentsProtocol:
         squared = self._loss.name == "squared"
@@ -118,6 +127,7 @@ class _SharedMoments(PrivateEstimator):
             fit_intercept=self.fit_intercept,
             aggregation=self.aggregation,
             n_moments=1,
+            min_honest=None if self.min_honest == "auto" else int(self.min_honest),
         )
         if self.n_moments != "auto":
             return replace(once, n_moments=int(self.n_moments))
@@ -157,8 +167,11 @@ class SharedMomentsRegressor(MultiTaskRegressor, _SharedMoments):
         Noise of the moments; "auto" is Gaussian where δ > 0.
     aggregation : "untrusted", "trusted" or "secure"
         "untrusted": every site adds the noise to its own sums. "trusted": the curator adds it once,
-        to the sum of all sites. "secure": the same noise, where a protocol for secure sums takes
-        the curator's place.
+        to the sum of all sites. "secure": every site adds a share of that noise and a protocol
+        for secure sums shows the curator the total alone; with δ > 0.
+    min_honest : "auto" or int
+        With "secure": how many sites at least keep message and share to themselves; "auto" is a
+        majority. Fewer mean larger shares.
     row_norm : "auto" or float
         Public limit of a row's norm; longer ones are scaled down. "auto" is √d, for features of
         about unit size.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tacit.errors import BudgetExceeded, LedgerError, PrivacyLeak, PrivacyWarning
+
 if TYPE_CHECKING:
     from tacit.privacy.accounting import (
         Cost,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         AtTask,
         Call,
         Curator,
+        Distributed,
         Everyone,
         FixedSize,
         Poisson,
@@ -71,7 +74,7 @@ _HOME = {
     "mechanisms": "MECHANISMS Mechanism Release mechanism",
     "plan": "Plan",
     "noise.entropy": "Entropy KeyedEntropy SeededEntropy SystemEntropy entropy_from",
-    "schedule": "AtTask Call Curator Everyone FixedSize Poisson Round Schedule",
+    "schedule": "AtTask Call Curator Distributed Everyone FixedSize Poisson Round Schedule",
     "statement": "Statement",
     "unit": "Adjacency Norm Unit",
 }
@@ -83,14 +86,17 @@ __all__ = [
     "AtTask",
     "Billboard",
     "Bound",
+    "BudgetExceeded",
     "Call",
     "Cost",
     "Curator",
+    "Distributed",
     "Entropy",
     "Everyone",
     "FixedSize",
     "KeyedEntropy",
     "Ledger",
+    "LedgerError",
     "Mechanism",
     "NonNegativeClip",
     "Norm",
@@ -98,6 +104,8 @@ __all__ = [
     "Poisson",
     "Posting",
     "PrivacyFilter",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "Release",
     "Reservation",
     "Round",

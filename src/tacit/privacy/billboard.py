@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class _Turns:
         return posting.number not in self._paid
 
 
-def _write(path: Path, postings: Iterable[Posting]) -> None:
+def _packed(postings: Iterable[Posting]) -> bytes:
     postings = list(postings)
     facts = [{**_facts(posting), "hash": posting.hash} for posting in postings]
     head = postings[-1].hash if postings else _GENESIS
@@ -143,14 +143,23 @@ def _write(path: Path, postings: Iterable[Posting]) -> None:
     arrays: dict[str, Any] = {f"value_{posting.number}": posting.value for posting in postings}
     buffer = io.BytesIO()
     np.savez(buffer, manifest=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
-    write_whole(path, buffer.getvalue())
+    return buffer.getvalue()
+
+
+def _write(path: Path, postings: Iterable[Posting]) -> None:
+    write_whole(path, _packed(postings))
 
 
 def _read(path: Path) -> tuple[str, list[Posting]]:
     """Return the head and the postings of one file, not yet verified."""
+    with path.open("rb") as file:
+        return _unpacked(file, str(path))
+
+
+def _unpacked(file: BinaryIO, path: str) -> tuple[str, list[Posting]]:
     found = []
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with np.load(file, allow_pickle=False) as arrays:
             manifest = json.loads(arrays["manifest"].tobytes().decode())
             if manifest["format"] != FORMAT:
                 raise ModelFileError(f"{path}: not a {FORMAT}; use tacit's version")
@@ -274,6 +283,11 @@ class Billboard:
         return tuple(posting for posting in self._postings if self._turns.counts(posting))
 
     @property
+    def owes(self) -> bool:
+        """Whether a release was charged before a crash, and must come out as the same bytes."""
+        return bool(self._owed)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events of all postings that were charged, in order."""
         return tuple(posting.event for posting in self.charged)
@@ -322,6 +336,41 @@ class Billboard:
         if not seen:
             raise PrivacyLeak(f"the noted head {head} is not on the billboard; it was cut off")
         return len(self._postings)
+
+    def packed(self, first: int = 0) -> bytes:
+        """Return the postings from ``first`` on, for a reader who has those before."""
+        return _packed(self._postings[first:])
+
+    def take(self, content: bytes) -> int:
+        """Append what `packed` of the run's billboard gave; return how many postings are held.
+
+        Postings that are held already must come again as they were. This is for readers: what has
+        a reservation is posted to, and takes nothing.
+
+        Raises
+        ------
+        PrivacyLeak
+            If a posting does not continue the chain, or was another before; nothing is appended.
+        """
+        if self.reservation is not None:
+            raise LedgerError("this billboard charges a ledger; post to it")
+        _, found = _unpacked(io.BytesIO(content), "postings")
+        with self._lock:
+            before, new = self.head, list[Posting]()
+            for posting in found:
+                if posting.number < len(self):
+                    if self[posting.number].hash != posting.hash:
+                        raise PrivacyLeak(f"posting {posting.number} was another before; stop here")
+                    continue
+                before = _hash(before, _facts(posting), posting.value)
+                if posting.number != len(self) + len(new) or posting.hash != before:
+                    raise PrivacyLeak(f"posting {posting.number} does not follow on the last one")
+                new.append(posting)
+            for posting in new:
+                if self._folder is not None:
+                    _write(self._folder / f"{posting.number:08d}.npz", [posting])
+                self._postings.append(posting)
+        return len(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all postings to one file, atomically: arrays and JSON, no code."""

@@ -25,16 +25,21 @@ from tacit.privacy.accounting.leaves import Event
 from tacit.privacy.bounds import Bound
 from tacit.privacy.mechanisms import (
     MECHANISMS,
+    DistributedGaussian,
+    DistributedSymmetricGaussian,
     Exact,
     FixedSizeGaussian,
+    Gaussian,
     Mechanism,
     PoissonGaussian,
+    Shares,
+    SymmetricGaussian,
 )
 from tacit.privacy.noise.entropy import Entropy, bernoulli, sample_without_replacement
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = ["AtTask", "Call", "Cohort", "Curator", "Everyone", "FixedSize", "Place", "Poisson"]
-__all__ += ["Round", "Schedule", "SecureSum", "in_turn"]
+__all__ += ["Distributed", "Round", "Schedule", "in_turn"]
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,30 @@ class AtTask:
 
 
 @dataclass(frozen=True)
-class SecureSum(Curator):
-    """Noise is added to a sum that nobody sees without it: by a protocol for secure sums."""
+class Distributed:
+    """Every task adds a share of the noise; a protocol for secure sums shows the total alone.
 
+    Parameters
+    ----------
+    min_honest
+        Least number of tasks that keep message and share to themselves, the protected one among
+        them: so many shares are as much noise as is accounted. None is a majority of the tasks.
+    """
+
+    min_honest: int | None = None
     trust: ClassVar[str] = "secure sums"
 
+    def __post_init__(self) -> None:
+        if self.min_honest is not None:
+            remedy = "use None for a majority of the tasks"
+            _check.positive_integer("min_honest", self.min_honest, remedy=remedy)
 
-Place = Curator | AtTask
+    def honest(self, n_tasks: int) -> int:
+        """Return the least number of honest tasks among ``n_tasks``."""
+        return n_tasks // 2 + 1 if self.min_honest is None else self.min_honest
+
+
+Place = Curator | AtTask | Distributed
 
 
 @dataclass(frozen=True)
@@ -169,7 +191,7 @@ class Round:
         _check.positive("share", self.share, remedy="give a weight, 1.0 for equal ones")
         _check.positive_integer("turns", self.turns, remedy="a round happens at least once")
         hidden = isinstance(self.cohort, Everyone) or self.by_row
-        if self.at_task and not hidden:
+        if not isinstance(self.noise, Curator) and not hidden:
             raise InvalidInput(f"round {self.name!r}: noise at the task has no cohort to hide in")
         if self.apart and not self.at_task:
             raise InvalidInput(
@@ -186,6 +208,11 @@ class Round:
         """Whether the cohort is one of rows, drawn at home."""
         poisson = isinstance(self.cohort, Poisson)
         return poisson and self.at_task and self.unit is Unit.ROW
+
+    @property
+    def distributed(self) -> bool:
+        """Whether every task adds a share of the noise, and only sums are seen."""
+        return isinstance(self.noise, Distributed)
 
     @property
     def sent(self) -> tuple[int, ...]:
@@ -258,6 +285,7 @@ class Schedule:
             raise InvalidInput(f"rounds: names must differ, not {names}")
         for round, mechanism in zip(self.rounds, self.mechanisms, strict=True):
             mechanism.check(round, self.adjacency)
+            _check_place(round, mechanism)
             _check_cohort(round, mechanism, self.adjacency)
 
     @classmethod
@@ -281,7 +309,7 @@ class Schedule:
             it serves; other rounds get the default of its family. "auto" is the Gaussian family
             for δ > 0 and the pure one for δ = 0.
         n_tasks
-            Public number of tasks, for cohorts of fixed size.
+            Public number of tasks, for cohorts of fixed size and noise in shares.
 
         Guarantee: `compose` of all events costs at most ε at δ. Poisson cohorts are accounted under
         zero-out adjacency, everything else under replace-one.
@@ -355,12 +383,25 @@ class Schedule:
         if not self.rounds:
             return "none"
         places = {round.noise.trust for round in self.rounds if round.unit is unit}
-        return next((one for one in (Curator.trust, SecureSum.trust) if one in places), "untrusted")
+        return next(
+            (one for one in (Curator.trust, Distributed.trust) if one in places), "untrusted"
+        )
 
     @property
     def sound(self) -> bool:
         """Whether every mechanism is."""
         return all(mechanism.sound for mechanism in self.mechanisms)
+
+
+def _check_place(round: Round, mechanism: Mechanism) -> None:
+    cut = isinstance(mechanism, Shares)
+    if round.distributed and not cut and not isinstance(mechanism, Exact):
+        raise PrivacyLeak(
+            f"round {round.name!r}: its noise is added in shares, but {mechanism.name} noise is "
+            "not cut into any"
+        )
+    if cut and not round.distributed:
+        raise PrivacyLeak(f"round {round.name!r}: nobody adds up the shares of {mechanism.name}")
 
 
 def _check_cohort(round: Round, mechanism: Mechanism, adjacency: Adjacency) -> None:
@@ -453,6 +494,23 @@ def _made(
                 f"not {kind.name!r}; use delta > 0, or no sampling"
             )
         return PoissonGaussian(made.reach, strength, round.cohort.rate)
+    if isinstance(round.noise, Distributed):
+        return _in_shares(made, round, round.noise, n_tasks)
     if isinstance(round.cohort, FixedSize) and n_tasks is not None:
         return FixedSizeGaussian(made.reach, strength, n_tasks, round.cohort.size)
     return made
+
+
+def _in_shares(made: Mechanism, round: Round, place: Distributed, n_tasks: int | None) -> Mechanism:
+    if n_tasks is None:
+        raise InvalidInput(f"round {round.name!r}: noise in shares needs n_tasks, their number")
+    honest = place.honest(n_tasks)
+    if isinstance(made, SymmetricGaussian):
+        return DistributedSymmetricGaussian(
+            made.sensitivity, made.noise_multiplier, n_tasks, honest
+        )
+    if isinstance(made, Gaussian):
+        return DistributedGaussian(made.sensitivity, made.noise_multiplier, n_tasks, honest)
+    raise InvalidInput(
+        f"mechanism={made.name!r}: cannot be cut into shares; use Gaussian noise, with delta > 0"
+    )

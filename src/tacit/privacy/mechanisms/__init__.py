@@ -20,6 +20,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tacit.errors import InvalidInput
+from tacit.privacy.mechanisms.distributed import (
+    DistributedGaussian,
+    DistributedSymmetricGaussian,
+    Shares,
+)
 from tacit.privacy.mechanisms.matrices import SymmetricGaussian, TwoSidedWishart
 from tacit.privacy.mechanisms.release import Mechanism, Release
 from tacit.privacy.mechanisms.sampled import FixedSizeGaussian, PoissonGaussian
@@ -34,6 +39,8 @@ from tacit.privacy.mechanisms.vectors import (
 __all__ = [
     "MECHANISMS",
     "AdditiveMechanism",
+    "DistributedGaussian",
+    "DistributedSymmetricGaussian",
     "Exact",
     "FixedSizeGaussian",
     "GammaVector",
@@ -42,6 +49,7 @@ __all__ = [
     "Mechanism",
     "PoissonGaussian",
     "Release",
+    "Shares",
     "SymmetricGaussian",
     "TwoSidedWishart",
     "mechanism",

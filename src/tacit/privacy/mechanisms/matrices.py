@@ -22,9 +22,24 @@ if TYPE_CHECKING:
 
     from tacit.privacy.schedule import Round
 
-__all__ = ["SymmetricGaussian", "TwoSidedWishart"]
+__all__ = ["SymmetricGaussian", "TwoSidedWishart", "perturb_symmetric"]
 
 _HALF = up(math.sqrt(0.5))
+
+
+def perturb_symmetric(
+    value: ArrayLike, scale: float, entropy: Entropy, *, step: float | None = None
+) -> Floats:
+    """Return symmetric matrices plus GOE noise of diagonal deviation ``scale``, on a grid."""
+    array = symmetric(value)
+    rows, columns = np.triu_indices(array.shape[-1])
+    scales = np.where(rows == columns, scale, up(scale * _HALF))
+    released = np.empty_like(array)
+    released[..., rows, columns] = perturb_gaussian(
+        array[..., rows, columns], scales, entropy, step=step
+    )
+    released[..., columns, rows] = released[..., rows, columns]
+    return released
 
 
 @dataclass(frozen=True)
@@ -109,13 +124,7 @@ class SymmetricGaussian(AdditiveMechanism):
 
     def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
         """Return ``value`` plus noise, exactly symmetric."""
-        array = symmetric(value)
-        rows, columns = np.triu_indices(array.shape[-1])
-        scales = np.where(rows == columns, self.scale, up(self.scale * _HALF))
-        released = np.empty_like(array)
-        released[..., rows, columns] = perturb_gaussian(array[..., rows, columns], scales, entropy)
-        released[..., columns, rows] = released[..., rows, columns]
-        return released
+        return perturb_symmetric(value, self.scale, entropy)
 
     def log_density(self, noise: ArrayLike) -> float:
         """Return the log-density of the ideal noise in the coordinates of the guarantee."""

@@ -1,0 +1,147 @@
+"""Consent: what a site would send, read off the schedule, and what it lets itself in for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.federation.errors import Refused
+from tacit.federation.terms import Staged, Terms
+from tacit.privacy.accounting.composition import compose
+from tacit.privacy.schedule import AtTask, Distributed, Round
+
+__all__ = ["Policy", "consent", "described"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A site's own rules; nobody else can change them.
+
+    Parameters
+    ----------
+    max_epsilon, max_delta
+        Total of everything that is ever sent from these rows.
+    methods, features
+        Names that may occur in terms; None for any.
+    charter
+        `Terms.charter` of what this site agreed to when it joined; None for any.
+    allow_seeded
+        Whether runs with repeatable noise, which protect nobody, are for this site: tests only.
+    """
+
+    max_epsilon: float
+    max_delta: float = 1e-5
+    methods: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    allow_seeded: bool = False
+    charter: str | None = None
+
+    def check(self, terms: Terms, name: str) -> None:
+        """Raise `Refused`, with the reason, for terms that are not for this site."""
+        if name not in terms.sites:
+            raise Refused(f"{name}: is not among the sites of the run ({', '.join(terms.sites)})")
+        if self.methods is not None and terms.method not in self.methods:
+            raise Refused(
+                f"{name}: the method {terms.method!r} is not allowed here; allowed are "
+                f"{', '.join(self.methods)}"
+            )
+        strange = [] if self.features is None else sorted(set(terms.features) - {*self.features})
+        if strange:
+            raise Refused(f"{name}: the feature {strange[0]!r} is not allowed here")
+        if self.charter is not None and terms.charter != self.charter:
+            raise Refused(f"{name}: these are not the terms that it agreed to when it joined")
+        if terms.seeded and not self.allow_seeded:
+            raise Refused(f"{name}: random_state makes noise repeatable; leave it out")
+
+    def check_cost(self, staged: Staged, name: str) -> None:
+        """Raise `Refused` if the whole run costs a unit more than this site gives."""
+        if not staged.schedule.sound:
+            raise Refused(f"{name}: the noise is of a published mechanism that leaks")
+        cost = staged.schedule.cost(staged.unit, staged.delta)
+        if cost.epsilon > self.max_epsilon * (1 + 1e-9) or cost.delta > self.max_delta:
+            raise Refused(
+                f"{name}: the run costs ε = {cost.epsilon:.4g} at δ = {cost.delta:.2g}, and this "
+                f"site gives ε = {self.max_epsilon:.4g} at δ = {self.max_delta:.2g} at most"
+            )
+
+
+def consent(terms: Terms) -> dict[str, Any]:
+    """Return what one site would send in the whole run, and what it costs; no row is looked at."""
+    staged = terms.staged()
+    schedule, delta = staged.schedule, staged.delta
+    rounds = []
+    for round, mechanism in zip(schedule.rounds, schedule.mechanisms, strict=True):
+        alone = compose([mechanism.event], delta=delta, adjacency=schedule.adjacency)
+        rounds.append(
+            {
+                "round": round.name,
+                "times": round.turns,
+                "shape": list(round.shape),
+                "numbers": math.prod(round.shape),
+                "bound": float(round.bound.radius),
+                "noise": _place(round),
+                "mechanism": mechanism.name,
+                "scale": float(mechanism.scale),
+                "epsilon": alone.epsilon,
+            }
+        )
+    total = schedule.cost(staged.unit, delta)
+    return {
+        "method": terms.method,
+        "features": list(terms.features),
+        "sites": list(terms.sites),
+        "unit": str(staged.unit),
+        "rows_public": terms.counted,
+        "rows": list(terms.counts or ()),
+        "rounds": rounds,
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+        "curator": schedule.trust(staged.unit),
+        "late": terms.late,
+        "deadline": terms.deadline,
+    }
+
+
+def _place(round: Round) -> str:
+    if isinstance(round.noise, AtTask):
+        return "here, before anything leaves"
+    if isinstance(round.noise, Distributed):
+        return "in shares, a part of it here; only the sum of all sites is seen"
+    return "at the coordinator, who sees this site's bounded message"
+
+
+def described(found: dict[str, Any], name: str) -> str:
+    """Return the consent of `consent` as lines of text for whoever decides."""
+    lines = [
+        f"{name} would take part in: {found['method']} with {', '.join(found['sites'])}",
+        f"features: {', '.join(found['features'])}",
+    ]
+    for part in found["rounds"]:
+        often = f"{part['times']} × " if part["times"] > 1 else ""
+        lines += [
+            f"- {part['round']}: {often}{part['numbers']} numbers {part['shape']}, one unit's part "
+            f"bounded by {part['bound']:.4g}",
+            f"  noise {part['noise']} ({part['mechanism']}, scale {part['scale']:.4g}); "
+            f"alone ε = {part['epsilon']:.4g}",
+        ]
+    if not found["rounds"]:
+        lines.append("- nothing: public numbers say that sharing cannot help, every site is alone")
+    against = {
+        "trusted": "all other sites and readers; the coordinator is trusted with the messages",
+        "untrusted": "everybody else, the coordinator included",
+        "secure sums": "everybody else, the coordinator included, while enough sites are honest",
+        "none": "everybody",
+    }[found["curator"]]
+    shown = ""
+    if found["rows_public"]:
+        shown = " and the number of rows"
+        lines.append(f"(with {', '.join(map(str, found['rows']))} rows at the sites)")
+    lines += [
+        f"in total ε = {found['epsilon']:.4g} at δ = {found['delta']:.2g} for each {found['unit']}",
+        f"against {against}",
+        f"open to all: that {name} takes part{shown}",
+        f"a round waits {found['deadline']:g} s for its last site, then the run "
+        + ("goes on without it" if found["late"] == "go on" else "stops and tries again"),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,195 @@
+"""A site's place in one run: its files, its ledger's reservation, what it said and what it read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit._types import AnyArray, Array
+from tacit.engines import Batches, Checkpoint, fold
+from tacit.engines.conduct import history_of
+from tacit.estimators._private import Conversation
+from tacit.federation import sums
+from tacit.federation.errors import Refused
+from tacit.federation.gate import MESSAGE, check_message
+from tacit.federation.terms import Terms
+from tacit.numerics.threads import quiet_arithmetic
+from tacit.privacy.billboard import Billboard
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import Mechanism, Shares
+from tacit.privacy.schedule import Call, Round, in_turn
+from tacit.tasks import TaskSet
+
+__all__ = ["Seat"]
+
+
+class Seat:
+    """One site in one run, from its files: new, or taken up again after any crash.
+
+    Guarantee: every message is charged to the site's own ledger and written down, with its bytes,
+    before it is handed out; for a call that was answered the same bytes come again, and a message
+    that was charged and lost is made again, to the same bytes, from the seat's secret key. The
+    outbox is a `Billboard` of the site's own, charged to the site's own reservation.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        terms: Terms,
+        name: str,
+        rows: TaskSet,
+        ledger: Ledger,
+        identity: sums.Identity | None,
+    ) -> None:
+        self.terms, self.name, self._folder, self._identity = terms, name, folder, identity
+        self.staged = terms.staged()
+        self._position = terms.sites.index(name)
+        self._n_rows = terms.counts[self._position] if terms.counts is not None else None
+        self._kept = _kept(folder, terms)
+        schedule = self.staged.schedule
+        entropy = self._kept.entropy(terms.settings.get("random_state"))
+        self._homes = Batches(
+            self.staged.protocol,
+            rows,
+            entropy=entropy.child("homes"),
+            homes=self._kept.homes,
+            first=self._position,
+        )
+        self._keys = self._kept.entropy(None).child("mask keys")
+        self._reservation = None
+        if schedule.rounds:
+            run = self._kept.run
+            self._reservation = (
+                ledger.resume(run, settled=True)
+                if ledger.knows(run)
+                else self.staged.estimator._reserved(ledger, schedule, self.staged.sizes, run)
+            )
+        self._outbox = Billboard.load(self._kept.folder / "releases", self._reservation)
+        self.board = Billboard.load(folder / "board")
+        self._said = {_key(Call.from_json(posting.call)): posting for posting in self._outbox}
+
+    def read(self, postings: bytes) -> int:
+        """Take further postings of the public billboard in; return how many are known."""
+        return self.board.take(postings) if postings else len(self.board)
+
+    def _public(self) -> Any:
+        return fold(self.staged.protocol, self.staged.schedule, self.board)
+
+    def _round(self, call: Call) -> tuple[Round, Mechanism]:
+        schedule = self.staged.schedule
+        known = 0 <= call.round < len(schedule.rounds)
+        if not known or not 0 <= call.turn < schedule.rounds[call.round].turns:
+            raise Refused(f"{self.name}: call {call.number} is none of the schedule's")
+        if call.task not in (None, self._position):
+            raise Refused(f"{self.name}: call {call.number} is for another site")
+        return schedule.rounds[call.round], schedule.mechanisms[call.round]
+
+    def _about(self, call: Call) -> bytes:
+        return f"{self.terms.digest}|{call.number}".encode()
+
+    def key(self, call: Call) -> dict[str, str]:
+        """Return this site's signed key for one secure sum."""
+        round, _ = self._round(call)
+        if not round.distributed or self._identity is None:
+            raise Refused(f"{self.name}: has no keys for round {round.name!r}")
+        secret = sums.new_key(self._keys.child(call.number))
+        return self._identity.signed(self._about(call), secret.public_key().public_bytes_raw())
+
+    def speak(self, call: Call, book: dict[str, Any] | None) -> AnyArray:
+        """Return this site's message for a call: charged, written down, then handed out."""
+        round, mechanism = self._round(call)
+        label = f"{round.name}: {mechanism.name}"
+        if round.distributed:
+            label += f" {sums.book_digest(book or {})}"
+        before = self._said.get(_key(call))
+        if before is not None:
+            if before.call != call.to_json() or before.label != label:
+                raise Refused(
+                    f"{self.name}: round {round.name!r} was answered for another call or roster; "
+                    "another roster is another run"
+                )
+            return before.value
+        with quiet_arithmetic():
+            message = self._made(call, round, mechanism, book)
+        check_message(
+            {"run": self.terms.run, "call": call.to_json()},
+            {MESSAGE: message},
+            run=self.terms.run,
+            call=call,
+            round=round,
+            n_rows=self._n_rows,
+        )
+        self._said[_key(call)] = self._outbox.post(
+            message,
+            mechanism.event,
+            label=label,
+            sound=mechanism.sound,
+            seeded=self.terms.seeded,
+            unit=round.unit,
+            call=call.to_json(),
+        )
+        return self._said[_key(call)].value
+
+    def _made(
+        self, call: Call, round: Round, mechanism: Mechanism, book: dict[str, Any] | None
+    ) -> AnyArray:
+        parts = list(self._homes.ask(call, self._public(), round, mechanism, None))
+        value = parts[0][0] if round.at_task else np.sum(parts, axis=0)
+        if not round.distributed:
+            return np.asarray(value, dtype=np.float64)
+        return self._hidden(call, value, mechanism, book or {})
+
+    def _hidden(
+        self, call: Call, value: Array, mechanism: Mechanism, book: dict[str, Any]
+    ) -> AnyArray:
+        if self._identity is None or not isinstance(mechanism, Shares):
+            raise Refused(f"{self.name}: cannot take part in secure sums without keys of a kit")
+        strangers = sorted(set(book) ^ set(self.terms.sites))
+        if strangers:
+            raise Refused(f"{self.name}: a sum is over all sites of the run, not {sorted(book)}")
+        steps = sums.whole_steps(value, mechanism.step, len(book))
+        secret = sums.new_key(self._keys.child(call.number))
+        return sums.masked(steps, secret, self._identity, book, self._about(call))
+
+    def finish(self) -> Any:
+        """Return the site's own fitted estimator, from its rows and what everybody can read."""
+        expected = len(in_turn(self.staged.schedule.rounds))
+        if len(self.board) != expected:
+            raise Refused(f"{self.name}: the run is not over; {len(self.board)} of {expected} read")
+        schedule, sizes = self.staged.schedule, self.staged.sizes
+        with quiet_arithmetic():
+            public = self._public()
+            models = np.concatenate(list(self._homes.finish(public)))
+        estimator = self.staged.estimator
+        statements = estimator._statements(schedule, self.board, sizes)
+        history = history_of(schedule, self.board)
+        run = Conversation(models, public, history, self.board, statements)
+        estimator._sizes = estimator._public_sizes(sizes)
+        estimator.n_features_in_ = len(self.terms.features)
+        estimator.feature_names_in_ = np.asarray(self.terms.features, dtype=object)
+        estimator._take(estimator._found(run, sizes), (self.name,))
+        if self._reservation is not None:
+            self._reservation.close()
+        return estimator
+
+
+def _key(call: Call) -> tuple[int, int]:
+    return call.round, call.turn
+
+
+def _kept(folder: Path, terms: Terms) -> Checkpoint:
+    """Return the seat's checkpoint; a folder that a crash left half made is made anew."""
+    own = folder / "own"
+    if not (folder / "terms.json").exists():
+        # Nothing is reserved or said before the terms are written, so nothing is lost.
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "board").mkdir(parents=True, mode=0o700)
+        kept = Checkpoint.begin(own)
+        terms.save(folder / "terms.json")
+        return kept
+    if Terms.load(folder / "terms.json").digest != terms.digest:
+        raise Refused("the run was agreed on with other terms; begin another run")
+    return Checkpoint(own)

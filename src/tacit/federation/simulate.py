@@ -1,0 +1,96 @@
+"""The whole federation in one process: the same coordinator and sites, no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit._types import AnyArray, Array
+from tacit.federation.consent import Policy
+from tacit.federation.coordinator import Coordinator, Outcome
+from tacit.federation.errors import Refused
+from tacit.federation.keys import make_identities
+from tacit.federation.site import Site
+from tacit.federation.sites import Answer
+from tacit.federation.terms import Terms
+
+__all__ = ["InProcess", "Simulated", "simulate"]
+
+
+class InProcess:
+    """A post that calls sites directly, one after the other."""
+
+    def __init__(self, sites: Mapping[str, Site]) -> None:
+        self._sites = dict(sites)
+
+    def ask(
+        self,
+        task: str,
+        requests: dict[str, bytes],
+        seconds: float,  # noqa: ARG002 - nobody is late here
+    ) -> Iterator[tuple[str, Answer]]:
+        """Yield every site's answer."""
+        for name, request in requests.items():
+            try:
+                yield name, self._sites[name].answer(task, request)
+            except Refused as refusal:
+                yield name, refusal
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A finished run and every site's own model, as each would find it in its folder."""
+
+    outcome: Outcome
+    models: dict[str, Any]
+
+
+def simulate(
+    terms: Terms,
+    rows: Mapping[str, tuple[Array, AnyArray]],
+    folder: str | os.PathLike[str],
+    *,
+    policy: Policy | None = None,
+) -> Simulated:
+    """Run ``terms`` with sites in this process; files are written as they would be by each party.
+
+    Parameters
+    ----------
+    rows
+        X and y of every site.
+    policy
+        Rules of every site; by default they allow what the terms ask.
+    """
+    from tacit.estimators import load
+
+    place = Path(folder)
+    allowed = policy or Policy(
+        float(terms.settings.get("epsilon", 1.0)), max_delta=0.5, allow_seeded=True
+    )
+    identities = make_identities(terms.sites) if needs_keys(terms) else {}
+    sites = {
+        name: Site(
+            name,
+            place / "sites" / name,
+            lambda _, name=name: rows[name],  # type: ignore[misc]
+            allowed,
+            identity=identities.get(name),
+        )
+        for name in terms.sites
+    }
+    try:
+        outcome = Coordinator(place / "coordinator", InProcess(sites), terms=terms).run()
+        models = {name: load(site.model(terms.run)) for name, site in sites.items()}
+    finally:
+        for site in sites.values():
+            site.close()
+    return Simulated(outcome, models)
+
+
+def needs_keys(terms: Terms) -> bool:
+    """Whether rounds of these terms are secure sums."""
+    staged = terms.supposing(1000).staged()
+    return any(round.distributed for round in staged.protocol.rounds())

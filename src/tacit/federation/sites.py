@@ -1,0 +1,241 @@
+"""Sites as parties: a run's homes are elsewhere, and everything goes through a post."""
+
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit._files import write_whole
+from tacit._types import AnyArray, Array
+from tacit.federation import sums
+from tacit.federation.errors import Interrupted, Refused
+from tacit.federation.gate import check_message, most_bytes
+from tacit.federation.terms import Terms
+from tacit.federation.wire import pack, unpack
+from tacit.privacy.billboard import Billboard
+from tacit.privacy.mechanisms import Mechanism, Shares
+from tacit.privacy.schedule import Call, Round, in_turn
+from tacit.privacy.unit import Unit
+
+__all__ = ["Answer", "Post", "Sites", "Watch", "opened"]
+
+Answer = bytes | Refused | Interrupted
+Watch = Callable[[str, str], None]  # a site and what became of it
+
+
+def opened(answer: Answer, most: int) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Return what a site answered, or raise what it, or the post, said instead."""
+    if isinstance(answer, Refused | Interrupted):
+        raise answer
+    return unpack(answer, most=most)
+
+
+def _said(error: Refused | Interrupted) -> str:
+    return f"refused: {error}" if isinstance(error, Refused) else f"failed: {error}"
+
+
+class Post(typing.Protocol):
+    """What carries requests to sites and their answers back; one outstanding request a site."""
+
+    def ask(
+        self, task: str, requests: dict[str, bytes], seconds: float
+    ) -> Iterator[tuple[str, Answer]]:
+        """Yield every site's answer as it arrives, until all have come or ``seconds`` are over.
+
+        Answers to earlier requests are dropped. Closing the iterator gives the others up.
+        """
+        ...
+
+
+class Sites:
+    """The parties of a federated run (`tacit.engines.conduct.Parties`).
+
+    Guarantee: an answer counts only if the gate lets it pass; anything else (NaN, another shape or
+    round, further fields, too long, late, twice) is as if the site had not answered. Who counts in
+    a release is written down before the release is charged, so that a run taken up again makes the
+    same one.
+    """
+
+    def __init__(
+        self, terms: Terms, post: Post, billboard: Billboard, folder: Path, *, watch: Watch
+    ) -> None:
+        self._terms, self._post, self._board = terms, post, billboard
+        self._folder, self._watch = folder, watch
+        self._known = dict.fromkeys(terms.sites, 0)
+        folder.mkdir(exist_ok=True)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of sites."""
+        return len(self._terms.sites)
+
+    def order(self, rounds: Sequence[Round]) -> tuple[Call, ...]:
+        """Return every turn, asked of everybody: a coordinator waits for all of a round."""
+        return in_turn(rounds)
+
+    def knows(self, site: str, count: int) -> None:
+        """Note how many postings a site has read."""
+        self._known[site] = count
+
+    def ask(
+        self,
+        call: Call,
+        public: Any,  # noqa: ARG002 - sites read the billboard themselves
+        round: Round,
+        mechanism: Mechanism,
+        joined: AnyArray | None,
+    ) -> Iterator[AnyArray]:
+        """Yield the messages of those who answered, or all sites' releases in order."""
+        if call.number < len(self._board):  # said before a restart; sites have kept it
+            return
+        names = [
+            name
+            for position, name in enumerate(self._terms.sites)
+            if (joined is None or joined[position]) and call.task in (None, position)
+        ]
+        # A roster binds once its release was charged; before that another may take its place.
+        settled = self._settled(call) if self._board.owes else None
+        names = names if settled is None else [name for name in names if name in settled]
+        got = self._messages(call, round, names, patient=settled is not None)
+        if settled is None:
+            write_whole(self._roster(call), json.dumps(sorted(got)))
+        if round.distributed:
+            yield self._summed(got, mechanism)
+        elif round.at_task:
+            nobody = np.zeros(round.shape)  # as in a sum: who is missing says zero
+            asked = self._terms.sites if call.task is None else names
+            yield np.stack([got.get(name, nobody) for name in asked])
+        else:
+            yield from got.values()
+
+    def _messages(
+        self, call: Call, round: Round, names: list[str], *, patient: bool
+    ) -> dict[str, AnyArray]:
+        """Return the messages that came; raise `Interrupted` where the terms say to stop."""
+        book = self._book(call, names) if round.distributed else None
+        got: dict[str, AnyArray] = {}
+        for name, (header, arrays) in self._asked(
+            "speak", names, call=call.to_json(), book=book, most=most_bytes(round)
+        ):
+            try:
+                got[name] = check_message(
+                    header,
+                    arrays,
+                    run=self._terms.run,
+                    call=call,
+                    round=round,
+                    n_rows=self._rows_of(name, round),
+                )
+                self._watch(name, f"answered round {call.number + 1}")
+            except Refused as refusal:
+                self._watch(name, _said(refusal))
+        missing = [name for name in names if name not in got]
+        go_on = self._terms.late == "go on" and not round.distributed and not patient
+        if missing and (not go_on or not got):
+            raise Interrupted(f"round {call.number + 1}: no answer from {', '.join(missing)}")
+        for name in missing:
+            self._watch(name, f"missing in round {call.number + 1}; the run goes on")
+        return {name: got[name] for name in names if name in got}
+
+    def _rows_of(self, name: str, round: Round) -> int | None:
+        if round.unit is not Unit.ROW or self._terms.counts is None:
+            return None
+        return self._terms.counts[self._terms.sites.index(name)]
+
+    def _asked(
+        self, task: str, names: list[str], *, most: int, **facts: Any
+    ) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, AnyArray]]]]:
+        """Yield what sites answered to a task, once each has read the billboard."""
+        waiting = list(names)
+        for _ in range(2):  # a site that lost postings says how many it has, and is told the rest
+            behind = []
+            requests = {name: self._request(name, facts) for name in waiting}
+            for name, answer in self._post.ask(task, requests, self._terms.deadline):
+                try:
+                    header, arrays = opened(answer, most)
+                except (Refused, Interrupted) as error:
+                    self._watch(name, _said(error))
+                    continue
+                known = header.get("known")
+                if set(header) == {"known"} and type(known) is int and known >= 0:
+                    self._known[name] = min(known, len(self._board))
+                    behind.append(name)
+                    continue
+                self._known[name] = len(self._board)
+                yield name, (header, arrays)
+            waiting = behind
+            if not waiting:
+                return
+
+    def _request(self, name: str, facts: dict[str, Any]) -> bytes:
+        first = self._known[name]
+        header = {
+            "run": self._terms.run,
+            "terms": self._terms.digest,
+            "known": len(self._board),
+            **{key: value for key, value in facts.items() if value is not None},
+        }
+        if first >= len(self._board):
+            return pack(header)
+        postings = np.frombuffer(self._board.packed(first), dtype=np.uint8)
+        return pack(header, postings=postings)
+
+    # -- secure sums -----------------------------------------------------------------------------
+
+    def _book(self, call: Call, names: list[str]) -> dict[str, Any]:
+        book = {}
+        for name, (header, arrays) in self._asked("key", names, call=call.to_json(), most=1 << 16):
+            if set(header) == {"page"} and not arrays:
+                book[name] = header["page"]
+        missing = [name for name in names if name not in book]
+        if missing:
+            raise Interrupted(f"round {call.number + 1}: no key from {', '.join(missing)}")
+        return book
+
+    def _summed(self, got: dict[str, AnyArray], mechanism: Mechanism) -> Array:
+        if not isinstance(mechanism, Shares):
+            raise Refused(f"mechanism {mechanism.name!r}: has no grid on which sums are exact")
+        return sums.total(list(got.values()), mechanism.step)
+
+    # -- who counts ------------------------------------------------------------------------------
+
+    def _roster(self, call: Call) -> Path:
+        return self._folder / f"{call.number:08d}.json"
+
+    def _settled(self, call: Call) -> set[str] | None:
+        path = self._roster(call)
+        return set(json.loads(path.read_text())) if path.exists() else None
+
+    def absent(self) -> dict[int, list[str]]:
+        """Return who was missing in which release."""
+        found = {}
+        for path in sorted(self._folder.glob("*.json")):
+            there = set(json.loads(path.read_text()))
+            gone = [name for name in self._terms.sites if name not in there]
+            if gone:
+                found[int(path.stem)] = gone
+        return found
+
+    def tell(self, call: Call, public: Any) -> None:
+        """Do nothing: sites read the billboard with the next request."""
+
+    def finish(self, public: Any) -> Iterator[Array]:  # noqa: ARG002
+        """Yield nothing: personal models stay at the sites; see `told_the_end`."""
+        return iter(())
+
+    def told_the_end(self) -> list[str]:
+        """Hand the last releases to every site; return those who were not there.
+
+        They learn the end, and get their models, in a later attempt.
+        """
+        done = set()
+        for name, (header, _) in self._asked("finish", list(self._terms.sites), most=1 << 16):
+            if header == {"finished": self._terms.run}:
+                self._watch(name, "has its model")
+                done.add(name)
+        return [name for name in self._terms.sites if name not in done]
