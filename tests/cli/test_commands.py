@@ -202,7 +202,7 @@ def test_the_demo_ends_with_table_statement_audit_and_report(run):
     assert "joint differential privacy" in result.stdout
     assert result.stdout.rstrip().endswith("report.html")
     page = Path(result.stdout.rstrip().rsplit("Report: ", 1)[1])
-    assert "400 invented parties" in page.read_text(encoding="utf-8")
+    assert "Twenty invented hospitals" in page.read_text(encoding="utf-8")
     shown = next(line for line in result.stdout.splitlines() if "Of what learning together" in line)
     assert int(shown.split("parties and ")[1].split(" %")[0]) > 40  # of the gain, in private
     assert run("demo", "--epsilon", "-1").exit_code == 2
