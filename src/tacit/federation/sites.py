@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tacit.federation.terms import Terms
 from tacit.federation.wire import pack, unpack
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.mechanisms import Mechanism, Shares
-from tacit.privacy.schedule import Call, Round
+from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.privacy.unit import Unit
 
 __all__ = ["Answer", "Post", "Sites", "Watch", "opened"]
@@ -73,6 +73,10 @@ class Sites:
     def n_tasks(self) -> int:
         """Number of sites."""
         return len(self._terms.sites)
+
+    def order(self, rounds: Sequence[Round]) -> tuple[Call, ...]:
+        """Return every turn, asked of everybody: a coordinator waits for all of a round."""
+        return in_turn(rounds)
 
     def knows(self, site: str, count: int) -> None:
         """Note how many postings a site has read."""
