@@ -170,7 +170,8 @@ def test_warnings_of_leaking_mechanisms_are_lines_of_their_own(fit, table):
 def test_the_demo_ends_with_table_statement_audit_and_report(run):
     result = run("demo")
     assert result.exit_code == 0, result.stderr
-    for text in ("single-task", "pooled", "private MTL", "non-private MTL", "ε = 1", "Audit: "):
+    shown = ("single-task", "pooled", "single rows", "non-private MTL", "ε = 1", "Audit: ")
+    for text in shown:
         assert text in result.stdout
     assert "joint differential privacy" in result.stdout
     assert result.stdout.rstrip().endswith("report.html")

@@ -24,8 +24,8 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_FAVOUR = np.log(9.0)  # odds for what was shared before a task's own rows have spoken
-_TEMPER = {"squared": 0.25, "logistic": 0.5}
+_FAVOUR = np.log(3.0)  # odds for what was shared before a task's own rows have spoken
+_TEMPER = {"squared": 0.5, "logistic": 0.5}
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,24 @@ from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Curator, Distributed, Place, Round, Schedule
 from tacit.privacy.unit import Unit
-from tacit.protocols._home import Outputs
+from tacit.protocols._home import Outputs, fitted
 from tacit.protocols._moment_frame import Frame, clip_norm
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = ["AGGREGATIONS", "SharedMomentsHome", "SharedMomentsProtocol", "SharedMomentsPublic"]
+__all__ = [
+    "AGGREGATIONS",
+    "PLACES",
+    "SharedMomentsHome",
+    "SharedMomentsProtocol",
+    "SharedMomentsPublic",
+]
 
-AGGREGATIONS = ("untrusted", "trusted", "secure")
+PLACES: dict[str, Place] = {"untrusted": AtTask(), "trusted": Curator(), "secure": Distributed()}
+AGGREGATIONS = tuple(PLACES)
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
@@ -148,7 +155,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def _place(self) -> Place:
         if self.aggregation == "secure":
             return Distributed(self.min_honest)
-        return AtTask() if self.by_site else Curator()
+        return PLACES[self.aggregation]
 
     def rounds(self) -> tuple[Round, ...]:
         """Return means, moments, and moments at the released model."""
@@ -297,8 +304,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
-        families = self._families(home, public)
         outputs = home.outputs
+        if public.sites is None:
+            return fitted(outputs, self.loss, intercept=self.fit_intercept)
+        families = self._families(home, public)
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
             fit = family_fit(rows, self.loss, families[number], intercept=self.fit_intercept)
@@ -322,8 +331,6 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def _families(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> list[list[Family]]:
         """Return, by output, the priors that the others' rows give to each site."""
-        if public.sites is None:
-            return [[] for _ in range(self.n_outputs)]
         frame = public.frame
         others = shared_models(self._others(home, public))
         known = shared_models(public.everybody())
