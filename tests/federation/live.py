@@ -129,7 +129,10 @@ class Live:
         return Billboard.load(self.folder(terms) / "own" / "releases")
 
     def charges(self, name):
-        with Ledger(self.place / name / "state" / "ledger.db") as ledger:
+        path = self.place / name / "state" / "ledger.db"
+        if not path.exists():
+            return 0
+        with Ledger(path) as ledger:
             return sum(line.n_charges for line in ledger.lines())
 
     def local(self, terms):

@@ -204,12 +204,12 @@ def rights(live, say):
     """No role can read files, list, shut down or stream logs at a site."""
     tried, allowed = 0, []
     with _session(live.house.lead, time.monotonic() + 60, print) as session:
+        wait_for(lambda: not session.get_system_info().job_info, 60)
         for what, ask in {
             "ls": lambda: session.ls_target("ash"),
             "cat": lambda: session.cat_target("ash", file="local/tacit.json"),
             "tail": lambda: session.tail_target("ash", file="log.txt"),
             "grep": lambda: session.grep_target("ash", pattern="a", file="log.txt"),
-            "env": lambda: session.show_stats("ash"),
             "shutdown": lambda: session.shutdown("client", ["ash"]),
             "restart": lambda: session.restart("client", ["ash"]),
         }.items():
@@ -253,7 +253,8 @@ def strangers(live, say):
                 context.wrap_socket(plain, server_hostname=host) as secure,
             ):
                 secure.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                return not secure.recv(100), "connected"
+                refused = not secure.recv(100)
+                return refused, "closed without an answer" if refused else "answered"
         except (OSError, ssl.SSLError) as error:
             return True, f"{type(error).__name__}: {error}"
 
@@ -267,11 +268,44 @@ def strangers(live, say):
         shown = ssl.create_default_context(cafile=live.house.folder / "ca" / "rootCA.pem")
         shown.load_cert_chain(chain, key)
         say("refused: foreign certificate", *handshake(shown))
+    impostor(live, say)
     try:
         live.house.sign(kits.request(live.place / "eve", "live", "eve"))
         say("refused: a site that was not invited", False, "it was signed")
     except ValueError as error:
         say("refused: a site that was not invited", True, str(error)[:200])
+
+
+def impostor(live, say):
+    """A kit of ash that says it is birch."""
+    import os
+    import subprocess
+    import sys
+
+    kit = live.place / "impostor" / "kit"
+    shutil.copytree(live.place / "ash" / "kit", kit)
+    for file in ("sub_start.sh", "fed_client.json"):
+        path = kit / "startup" / file
+        text = path.read_text().replace("uid=ash", "uid=birch")
+        path.write_text(text.replace('"fqsn": "ash"', '"fqsn": "birch"'))
+    here = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(
+        [kit / "startup" / "sub_start.sh", "--once"],
+        cwd=kit,
+        env={**os.environ, "PATH": here, "HOME": str(kit)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    )
+    time.sleep(25)
+    os.killpg(process.pid, signal.SIGKILL)
+    said = process.stdout.read() + (kit / "log.txt").read_text()
+    lines = [line for line in said.splitlines() if "rror" in line or "mismatch" in line.lower()]
+    with _session(live.house.lead, time.monotonic() + 60, print) as session:
+        there = sorted(client.name for client in session.get_system_info().client_info)
+    held = there == sorted(live.names) and bool(lines)
+    say("refused: another site's name", held, f"{(lines or ['nothing said'])[0][:200]}; {there}")
 
 
 def timing(live, say):
