@@ -45,7 +45,7 @@ class SummedGradientsProtocol(Protocol[SummedPublic, AsynchronousHome]):
     unit : Unit
         One row, or a whole task: then a task says its mean gradient, clipped as a whole.
     place : Place
-        `Curator`, or `SecureSum`.
+        `Curator`, or `Distributed`.
 
     Guarantee: (ε, δ) for the unit under replace-one, against all (other) tasks together. A row's
     gradient is taken at p, which is public, and clipped: a replaced row moves the sum over all
