@@ -9,8 +9,10 @@ file as one table.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
+import os
 import random
 import shutil
 import signal
