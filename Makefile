@@ -6,7 +6,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo federation-stress lint format bench clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -36,7 +36,11 @@ $(FEDERATION)/.ready: pyproject.toml
 	touch $(FEDERATION)/.ready
 
 test-federation: $(FEDERATION)/.ready
-	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" tests/federation
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py sums.py crashes.py)
+
+# Everything a federation must show; an hour.
+federation-stress: $(FEDERATION)/.ready
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m tests.federation.stress
 
 federation-demo: $(FEDERATION)/.ready
 	$(FEDERATION)/bin/tacit federate demo

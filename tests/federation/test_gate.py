@@ -79,6 +79,9 @@ def test_anything_else_is_refused(said):
         {"answer": pack({**header, "call": {"round": 7}}, message=message)},
         {"answer": pack({"known": 3}, rows=message)},
         {"answer": pack({"page": "x" * (1 << 17)})},
+        {"answer": pack({"rows": [1.5, 2.5]})},
+        {"answer": pack({"known": -1})},
+        {"answer": pack({"finished": "my rows"})},
     ):
         with pytest.raises(Refused):
             gate.process(body, context)

@@ -1,5 +1,6 @@
 """A site answers what was agreed on, once, and nothing else; both ends refuse the rest."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -157,6 +158,7 @@ def test_duplicated_and_replayed_messages_count_once(tmp_path):
         (Policy(50.0, 1e-9), "δ"),
         (Policy(50.0, methods=("low-rank",)), "method"),
         (Policy(50.0, features=("a", "b")), "feature 'c'"),
+        (Policy(50.0, charter=terms_of("low rank").charter), "not the terms"),
     ],
 )
 def test_a_site_refuses_what_its_own_rules_do_not_allow(policy, reason, tmp_path):
@@ -174,6 +176,25 @@ def test_repeatable_noise_is_refused_unless_a_site_is_for_tests(tmp_path):
     with pytest.raises(Refused, match="random_state"):
         Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run()
     closed(sites)
+
+
+@pytest.mark.filterwarnings("ignore::tacit.errors.PrivacyWarning")
+def test_noise_that_leaks_is_refused(tmp_path):
+    settings = {"epsilon": 50.0, "delta": 1e-5, "update": "proximal", "clip": 1.0}
+    terms = terms_of("low rank")
+    leaking = dataclasses.replace(terms, settings={**settings, "mechanism": "wishart-published"})
+    sites = sites_of(leaking, tmp_path)
+    with pytest.raises(Refused, match="leaks"):
+        Coordinator(tmp_path / "run", InProcess(sites), terms=leaking).run()
+    closed(sites)
+
+
+def test_the_charter_is_what_stays_from_run_to_run():
+    terms = terms_of("low rank")
+    again = dataclasses.replace(terms, run="0" * 32, sites=terms.sites[:3])
+    assert again.charter == terms.charter
+    other = dataclasses.replace(terms, settings={**terms.settings, "epsilon": 49.0})
+    assert other.charter != terms.charter
 
 
 def test_one_process_at_a_time_uses_a_site(tmp_path):
@@ -201,13 +222,12 @@ def test_a_site_sees_what_it_would_send_before_anything_runs():
         {"late": "whatever"},
         {"sites": ["ash", "ash"]},
         {"settings": {"ledger": "/etc/passwd"}},
+        {"settings": {"data": "a new name, a new budget"}},
         {"settings": {"epsilon": float("inf")}},
         {"counts": [1]},
     ],
 )
 def test_terms_that_make_no_sense_are_refused(change):
-    import dataclasses
-
     with pytest.raises(InvalidInput):
         _ = dataclasses.replace(terms_of("low rank"), **change).estimator
 

@@ -24,6 +24,8 @@ class Policy:
         Total of everything that is ever sent from these rows.
     methods, features
         Names that may occur in terms; None for any.
+    charter
+        `Terms.charter` of what this site agreed to when it joined; None for any.
     allow_seeded
         Whether runs with repeatable noise, which protect nobody, are for this site: tests only.
     """
@@ -33,6 +35,7 @@ class Policy:
     methods: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     allow_seeded: bool = False
+    charter: str | None = None
 
     def check(self, terms: Terms, name: str) -> None:
         """Raise `Refused`, with the reason, for terms that are not for this site."""
@@ -46,11 +49,15 @@ class Policy:
         strange = [] if self.features is None else sorted(set(terms.features) - {*self.features})
         if strange:
             raise Refused(f"{name}: the feature {strange[0]!r} is not allowed here")
+        if self.charter is not None and terms.charter != self.charter:
+            raise Refused(f"{name}: these are not the terms that it agreed to when it joined")
         if terms.seeded and not self.allow_seeded:
             raise Refused(f"{name}: random_state makes noise repeatable; leave it out")
 
     def check_cost(self, staged: Staged, name: str) -> None:
         """Raise `Refused` if the whole run costs a unit more than this site gives."""
+        if not staged.schedule.sound:
+            raise Refused(f"{name}: the noise is of a published mechanism that leaks")
         cost = staged.schedule.cost(staged.unit, staged.delta)
         if cost.epsilon > self.max_epsilon * (1 + 1e-9) or cost.delta > self.max_delta:
             raise Refused(

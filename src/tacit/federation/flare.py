@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +195,33 @@ class FlareSite(Executor):
         return self._site
 
 
-_HEADERS = (
-    frozenset({"rows"}),
-    frozenset({"agreed", "known"}),
-    frozenset({"known"}),
-    frozenset({"page"}),
-    frozenset({"finished"}),
+_HEX = re.compile(r"[0-9a-f]{32,64}")
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _hex(value: Any) -> bool:
+    return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def _page(value: Any) -> bool:
+    names = {"key", "signature", "certificate"}
+    return isinstance(value, dict) and set(value) == names and all(map(_is_text, value.values()))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) < 1 << 13
+
+
+# What a site may say beside messages, and of which form each word is.
+_WORDS: tuple[dict[str, Callable[[Any], bool]], ...] = (
+    {"rows": lambda value: value is None or _whole(value)},
+    {"agreed": _hex, "known": _whole},
+    {"known": _whole},
+    {"page": _page},
+    {"finished": _hex},
 )
 
 
@@ -230,10 +252,12 @@ class FlareGate(Filter):
         if set(body) != {"answer"}:
             raise Refused(f"gate: fields {sorted(body)} were not agreed on")
         header, arrays = unpack(body["answer"])
-        if set(header) in _HEADERS:
-            if arrays or len(body["answer"]) > 1 << 16:
-                raise Refused("gate: an answer in words carries numbers, or is too long")
-            return
+        for words in _WORDS:
+            if set(header) == set(words):
+                known = all(is_such(header[name]) for name, is_such in words.items())
+                if arrays or not known:
+                    raise Refused("gate: an answer in words is not of the form agreed on")
+                return
         terms, staged = self._agreed(settings, str(header.get("run")))
         try:
             call = Call.from_json(header["call"])

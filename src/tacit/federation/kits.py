@@ -32,11 +32,17 @@ class Settings:
     methods: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     allow_seeded: bool = False
+    charter: str | None = None
 
     def policy(self) -> Policy:
         """Return the site's rules."""
         return Policy(
-            self.max_epsilon, self.max_delta, self.methods, self.features, self.allow_seeded
+            self.max_epsilon,
+            self.max_delta,
+            self.methods,
+            self.features,
+            self.allow_seeded,
+            self.charter,
         )
 
     def save(self, path: Path) -> None:

@@ -28,7 +28,8 @@ __all__ = ["KINDS", "LATE", "Staged", "Terms"]
 SCHEMA = 1
 KINDS = ("regression", "classification")
 LATE = ("go on", "stop")
-_OURS = ("ledger", "engine", "progress", "classes")  # not for the coordinator to set
+# Not for the coordinator to set: a new name of the data would be a new budget at every site.
+_OURS = ("ledger", "data", "engine", "progress", "classes")
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,14 @@ class Terms:
     def digest(self) -> str:
         """Hash of all of it, by which parties know that they speak of the same run."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @property
+    def charter(self) -> str:
+        """Hash of what stays the same from run to run: all but identity, roster and counts."""
+        body = asdict(self)
+        for name in ("run", "sites", "counts"):
+            del body[name]
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         """Return the terms as canonical JSON."""

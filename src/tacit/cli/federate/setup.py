@@ -151,6 +151,7 @@ def _asked(
         methods=(terms.method,),
         features=terms.features,
         allow_seeded=allow_seeded,
+        charter=terms.charter,
     )
     settings.policy().check(terms, site)
     settings.policy().check_cost(terms.supposing(len(X)).staged(), site)
