@@ -97,8 +97,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("figure", "tightness"), default="figure")
     parser.add_argument("--trials", type=int)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of fits, for each estimator")
-    parser.add_argument("--only", nargs="*", help="estimators; shown, not written")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of processor time a row")
+    parser.add_argument("--only", nargs="*", help="estimators; the rest of the table stays")
     parser.add_argument("--figure", type=Path, default=RESULTS / "audit.png")
     chosen = parser.parse_args()
     if chosen.what == "tightness":

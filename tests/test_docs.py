@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import tacit
 from tacit.cli._app import app
+from tacit.cli.run.methods import methods
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -120,6 +121,21 @@ def test_command_lines_of_a_page_are_ones_that_the_command_takes(page):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_holds_no_gap_that_was_to_be_filled(page):
     assert re.findall(r"@\w+@|\bTODO\b|\bFIXME\b|\bTBD\b|\?\?\?", page.read_text("utf-8")) == []
+
+
+def test_tables_of_methods_are_those_of_their_schedules():
+    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    named = set()
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        named |= {mark["name"] for mark in tables._MARKED.finditer(text)}
+        assert tables.filled(text) == text, f"{name_of(page)}: run python docs/tables.py"
+    private = {
+        f"releases {name}" for name in methods() if tacit.plan(name, 999, 9, n_rows=99999).releases
+    }
+    assert private <= named
 
 
 def test_the_readme_shows_both_commands():

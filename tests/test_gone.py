@@ -65,8 +65,7 @@ def test_one_file_alone_writes_beside_a_file_and_renames():
         if isinstance(call.func, ast.Attribute)
         and getattr(call.func.value, "id", None) in ("os", "aside", "beside", "staged", "stage")
     }
-    # Whole directories: a run's folder, a site's model.
-    assert renaming <= {"_files.py", "cli/run/folder.py", "federation/site.py"}
+    assert renaming <= {"_files.py", "cli/run/folder.py"}  # the folder renames a whole directory
 
 
 def test_every_module_of_the_noise_is_on_a_path_that_users_run():

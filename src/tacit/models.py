@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import write_whole
+from tacit._files import file_named_by, write_whole
 from tacit._types import AnyArray
 from tacit._version import __version__
 from tacit.errors import InvalidInput, ModelFileError
@@ -58,27 +58,25 @@ def save(
     arrays : mapping of str to array
         Arrays of numbers, booleans or fixed-width text; they come back bit for bit.
     """
-    packed = _pack(arrays)
-    digest = hashlib.sha256(packed).hexdigest()
-    body = {
-        "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
-        "tacit_version": __version__,
-        "kind": kind,
-        "arrays": {"file": f"arrays-{digest[:16]}.npz", "sha256": digest},
-        "manifest": _encode(dict(manifest), "manifest"),
-    }
-    body["sha256"] = _checksum(body)
-    text = json.dumps(body, indent=2) + "\n"
-
+    _check_arrays(arrays)
+    encoded = _encode(dict(manifest), "manifest")
     folder = Path(directory)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder}: is a file; name a folder for the model")
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / _MANIFEST).exists():
         _open_manifest(folder)
-    write_whole(folder / body["arrays"]["file"], packed)
-    write_whole(folder / _MANIFEST, text.encode())
+    packed, digest = _pack(folder, arrays)
+    body = {
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
+        "tacit_version": __version__,
+        "kind": kind,
+        "arrays": {"file": packed, "sha256": digest},
+        "manifest": encoded,
+    }
+    body["sha256"] = _checksum(body)
+    write_whole(folder / _MANIFEST, json.dumps(body, indent=2) + "\n")
     for file in folder.glob("arrays-*.npz"):
         if file.name != body["arrays"]["file"] and _ARRAYS_FILE.fullmatch(file.name):
             file.unlink()
@@ -130,21 +128,33 @@ def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _pack(arrays: Mapping[str, AnyArray]) -> bytes:
-    """An npz whose bytes depend on the arrays alone (no time stamps)."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name in sorted(arrays):
-            array = np.asanyarray(arrays[name])
-            if not _ARRAY_NAME.fullmatch(name):
-                raise InvalidInput(f"arrays: {name!r} is no usable name; use letters and digits")
-            if array.dtype.hasobject:
-                raise InvalidInput(
-                    f"arrays: {name!r} holds Python objects; put them in the manifest"
-                )
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-    return stream.getvalue()
+def _check_arrays(arrays: Mapping[str, AnyArray]) -> None:
+    for name, array in arrays.items():
+        if not _ARRAY_NAME.fullmatch(name):
+            raise InvalidInput(f"arrays: {name!r} is no usable name; use letters and digits")
+        if np.asanyarray(array).dtype.hasobject:
+            raise InvalidInput(f"arrays: {name!r} holds Python objects; put them in the manifest")
+
+
+def _pack(folder: Path, arrays: Mapping[str, AnyArray]) -> tuple[str, str]:
+    """Write an npz whose bytes depend on the arrays alone; return its name and its digest.
+
+    Arrays may be mapped from files larger than memory: they are written a part at a time.
+    """
+    digests = []
+
+    def write(path: Path) -> str:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in sorted(arrays):
+                array = np.asanyarray(arrays[name])
+                # A fixed time stamp: the same arrays are the same bytes.
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        return f"arrays-{digests[0][:16]}.npz"
+
+    return file_named_by(folder, write), digests[0]
 
 
 def _unpack(path: Path, digest: str) -> dict[str, AnyArray]:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -27,21 +28,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit import _check
 from tacit._types import AnyArray, Array
+from tacit.engines import Checkpoint, Unkept
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.estimators import _input
+from tacit.estimators._constraints import Constraints, rule, validate
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta, open_ledger
-from tacit.privacy._pricing import check_data
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.mechanisms import Gaussian
-from tacit.privacy.noise.entropy import Entropy, entropy_from
+from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
 
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
 
+_COMMON = PrivateEstimator._parameter_constraints
+_ESTIMATOR = (
+    "a private estimator such as SharedPriorRegressor(); others can be tuned locally for free"
+)
 _ROWS = "epsilon_rows"
 _STEPS = 2.0**30
 _PAYS = "score: repeat-and-select"
@@ -166,17 +172,21 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.data = data
         self.random_state = random_state
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "estimator": [rule(_check.instance, kinds=(PrivateEstimator,), wanted=_ESTIMATOR)],
+        "parameters": [rule(_check.instance, kinds=(Mapping,), wanted="values by parameter")],
+        "epsilon": [rule(_check.positive, remedy="use GridSearchCV if nothing is private")],
+        "delta": ["auto", rule(_check.fraction, remedy='use "auto"; a search has no pure ε')],
+        "mean_runs": [rule(_check.above, limit=1, remedy="use 10")],
+        "score_share": [rule(_check.fraction, remedy="0.2 is a good start")],
+        "test_size": [rule(_check.fraction, remedy="0.3 is a good start")],
+        **{name: _COMMON[name] for name in ("ledger", "data", "random_state")},
+    }
+
+    _checkpoint: Unkept | Checkpoint = Unkept()
+
     def _check_parameters(self) -> list[dict[str, Any]]:
-        if not isinstance(self.estimator, PrivateEstimator):
-            raise InvalidInput(
-                f"estimator={self.estimator!r}: must be a private estimator such as "
-                "SharedPriorRegressor(); others can be tuned locally for free"
-            )
-        _check.positive("epsilon", self.epsilon, remedy="use GridSearchCV if nothing is private")
-        _check.fraction("score_share", self.score_share, remedy="0.2 is a good start")
-        _check.fraction("test_size", self.test_size, remedy="0.3 is a good start")
-        if _check.positive("mean_runs", self.mean_runs, remedy="use 10") <= 1:
-            raise InvalidInput(f"mean_runs={self.mean_runs!r}: must be above 1; use 10")
+        validate(self)
         names, known = tuple(self.parameters), set(self.estimator.get_params())
         reserved = {"epsilon", "delta", "ledger", "data", "random_state"} & set(names)
         if not names or reserved or not set(names) <= known:
@@ -202,7 +212,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 "whole tasks on unprotected rows; choose its settings from public numbers or on "
                 "other data"
             )
-        check_data(self.data)
         return [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*values)]
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
@@ -212,49 +221,54 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         values = self.estimator._target_values(y, len(X))
         labels = _input.labels_of_rows(tasks, len(X))
         task_set = TaskSet.from_arrays(X, tasks=labels)
-        entropy = entropy_from(self.random_state)
+        entropy = self._checkpoint.entropy(self.random_state)
         train, test = task_set.split(self.test_size, random_state=entropy.integer(1) % 2**32)
-        event, delta, reservation = self._reserved(task_set.n_tasks)
+        event, delta, held = self._held(task_set.n_tasks)
         names = np.empty(task_set.n_tasks, dtype=object)
         names[:] = list(task_set.names)
         parts = [
             (part.order, part.task_of_row, names[self._positions(task_set, part)])
             for part in (train, test)
         ]
-        with reservation:
+        with held as billboard:
             best: tuple[float, Any, dict[str, Any]] | None = None
-            for _ in range(repetitions(self.mean_runs, entropy)):
+            for number in range(repetitions(self.mean_runs, entropy)):
                 chosen = candidates[entropy.integer(2) % len(candidates)]
-                model, score = self._run(chosen, event, delta, X, values, parts, entropy)
+                # A search that is taken up again must make every run again as it was.
+                kept = Unkept(entropy.child("run", number) if entropy.system else None)
+                model, score = self._run(chosen, event, delta, X, values, parts, entropy, kept)
                 if best is None or score > best[0]:
                     best = (score, model, chosen)
             if best is None:
                 raise PrivacyLeak("the search drew no run; fit again")
-            self._publish(best, event, reservation, delta, task_set.n_tasks)
+            self._publish(best, event, billboard, delta, task_set.n_tasks)
         return self
 
-    def _reserved(self, n_tasks: int) -> tuple[Any, float, Reservation]:
-        """Set the budget of the whole search aside; return its event, its δ and the reservation."""
+    def _held(self, n_tasks: int) -> tuple[Any, float, AbstractContextManager[Billboard]]:
+        """Return the search's event, its δ, and the billboard whose budget is set aside first."""
         delta = default_delta(n_tasks) if self.delta == "auto" else float(self.delta)
-        if not 0 < delta < 1:
-            raise InvalidInput(f"delta={self.delta!r}: a search needs 0 < delta < 1")
         noise = selection_noise(self.epsilon, delta, self.mean_runs)
         event = selection_event(noise, self.mean_runs)
-        reservation = open_ledger(self.ledger, self.epsilon, delta).reserve(
-            [event],
-            unit=Unit.TASK,
-            adjacency=Adjacency.REPLACE_ONE,
-            data=self.data,
-            delta=delta,
-            label=f"PrivateSearch of {type(self.estimator).__name__}",
-        )
-        return event, delta, reservation
+        ledger = open_ledger(self.ledger, self.epsilon, delta)
+
+        def reserve(run: str | None) -> Reservation:
+            return ledger.reserve(
+                [event],
+                unit=Unit.TASK,
+                adjacency=Adjacency.REPLACE_ONE,
+                data=self.data,
+                delta=delta,
+                label=f"PrivateSearch of {type(self.estimator).__name__}",
+                run=run,
+            )
+
+        return event, delta, self._checkpoint.held(ledger, reserve)
 
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a search would, without data, and return what it would state."""
-        event, delta, reservation = self._reserved(sizes.n_tasks)
-        with reservation:
-            billboard, seeded = Billboard(reservation), self.random_state is not None
+        event, delta, held = self._held(sizes.n_tasks)
+        with held as billboard:
+            seeded = self.random_state is not None
             billboard.post(np.empty(0), event, label=_PAYS, seeded=seeded)
         return self._statement(self.estimator, billboard, delta, sizes.n_tasks)
 
@@ -285,6 +299,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         values: AnyArray,
         parts: list[tuple[AnyArray, AnyArray, AnyArray]],
         entropy: Entropy,
+        kept: Unkept,
     ) -> tuple[Any, float]:
         """Fit one candidate on the training rows and score it on the others, both with noise."""
         mu = 1 / event.event.noise_multiplier
@@ -294,6 +309,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         model = clone(self.estimator).set_params(
             **chosen, epsilon=budget, delta=delta, ledger=None, data=None, random_state=seed
         )
+        model._checkpoint = kept
         (train, _, train_tasks), (test, test_index, test_tasks) = parts
         model.fit(_input.take_rows(X, train), values[train], tasks=train_tasks)
         spent = compose(list(model.billboard_.events), delta=delta, accountant="gdp")
@@ -312,25 +328,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self,
         best: tuple[float, Any, dict[str, Any]],
         event: Any,
-        reservation: Any,
+        billboard: Billboard,
         delta: float,
         n_tasks: int,
     ) -> None:
         from dp_accounting import dp_event
 
         score, model, chosen = best
-        billboard, seeded = Billboard(reservation), self.random_state is not None
         # The first posting pays for everything; the rest of the published run comes with it.
-        billboard.post(np.array([score]), event, label=_PAYS, seeded=seeded)
+        seeded = self.random_state is not None
+        whole = Billboard()
+        whole.post(np.array([score]), event, label=_PAYS, seeded=seeded)
         for posting in model.billboard_:
-            billboard.post(
-                posting.value,
-                dp_event.NoOpDpEvent(),
-                label=posting.label,
-                sound=posting.sound,
-                seeded=posting.seeded,
-                call=posting.call,
-            )
+            free = dp_event.NoOpDpEvent()
+            facts = {name: getattr(posting, name) for name in ("label", "sound", "seeded", "call")}
+            whole.post(posting.value, free, **facts)
+        _go_on(billboard, whole)
         self.best_score_, self.best_estimator_, self.best_params_ = score, model, chosen
         self.billboard_ = billboard
         self.privacy_ = self._statement(model, billboard, delta, n_tasks)
@@ -351,6 +364,20 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         """Return the published run's R² or accuracy."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, tasks=tasks))
+
+
+def _go_on(billboard: Billboard, whole: Billboard) -> None:
+    """Post what ``whole`` holds and ``billboard``, taken up again, does not yet."""
+    for posting in whole:
+        if posting.number < len(billboard):
+            if billboard[posting.number].hash != posting.hash:
+                raise PrivacyLeak(
+                    "the search comes out as another one than before it was interrupted; go on "
+                    "with the same data, settings and version, or start anew"
+                )
+            continue
+        facts = {name: getattr(posting, name) for name in ("label", "sound", "seeded", "call")}
+        billboard.post(posting.value, posting.event, **facts)
 
 
 def _bounded_scores(

@@ -108,7 +108,7 @@ def test_loud_canaries_reach_the_clip_and_quiet_ones_say_nothing(tasks, labelled
         assert np.linalg.norm(both.coef_[0]) > 1
         assert abs(both.coef_[0] @ direction) == pytest.approx(np.linalg.norm(both.coef_[0]))
         assert np.linalg.norm(both.coef_[1]) < 1e-6
-        assert len(canary_pairs(data, unit=Unit.ROW)) == 2
+        assert len(canary_pairs(data, unit=Unit.ROW)) == 3
 
 
 def test_a_canary_must_be_one_of_the_tasks(tasks):
@@ -161,8 +161,47 @@ def test_an_attacker_who_knows_the_data_sees_more_and_does_not_refute_a_sound_es
     two = [tasks.take_tasks([0, 1])]
     result = audit_at_worst(estimator, two, n_trials=800)
     assert not result.violated
-    assert result.epsilon_lower > 2
+    assert result.epsilon_lower > 5
     assert audit_at_worst(Leaking(epsilon=1.0, clip=1.0), two, n_trials=200).violated
+
+
+def conversing_tasks(binary=False):
+    rng = np.random.default_rng(3)
+    task = np.repeat(np.arange(24), 6)
+    X = rng.standard_normal((len(task), 2))
+    y = X @ [1.0, -1.0] + 0.3 * rng.standard_normal(len(task))
+    return TaskSet.from_arrays(X, (y > 0) + 0.0 if binary else y, task)
+
+
+def test_a_conversation_of_many_rounds_is_attacked_in_all_of_them():
+    """The next messages follow from the releases, so their densities are known round by round."""
+    estimator = tacit.SharedPriorRegressor(epsilon=8.0)
+    result = audit_at_worst(estimator, [conversing_tasks()], n_trials=300)
+    assert not result.violated
+    assert result.epsilon_lower > 1.5
+
+
+class LeakingLate(tacit.SharedPriorRegressor):
+    """Spends a tenth of the noise in the last round of many, and claims epsilon still."""
+
+    def _schedule(self, protocol, sizes):
+        made = super()._schedule(protocol, sizes)
+        last = made.mechanisms[-1]
+        quiet = Quiet(last.sensitivity, last.noise_multiplier)
+        return dataclasses.replace(made, mechanisms=(*made.mechanisms[:-1], quiet))
+
+
+def test_one_leaking_round_of_many_is_found():
+    assert audit_at_worst(LeakingLate(epsilon=8.0), [conversing_tasks()], n_trials=200).violated
+
+
+def test_rows_behind_a_minimiser_are_attacked_by_its_density():
+    signs = np.where(np.arange(300) % 2, 1.0, -1.0)
+    rows = TaskSet.from_arrays(signs[:, None] * [1.0, 1e-3], (signs > 0) + 0.0, np.zeros(300))
+    result = audit_at_worst(tacit.PrivateLogisticRegression(epsilon=8.0), [rows], n_trials=300)
+    assert not result.violated
+    assert result.pair == "two rows against the model from either side"
+    assert result.epsilon_lower > 0.3
 
 
 def test_an_attack_at_worst_needs_a_claim(tasks):

@@ -51,6 +51,11 @@ def test_no_default_gives_away_bits_or_can_be_stopped(name, attack):
     attack(estimator(name)).check()
 
 
+@pytest.mark.parametrize("name", PRIVATE)
+def test_every_default_under_attack_releases_something(name):
+    assert fitted(estimator(name), example_tasks(estimator(name))).releases
+
+
 # A large budget, so that what is released is used and not fallen back from.
 @pytest.mark.parametrize(("name", "variant"), FAST)
 def test_others_get_the_same_bits_whatever_one_task_holds(name, variant):

@@ -143,6 +143,43 @@ def test_a_run_with_row_noise_goes_on(fit, run, table):
     assert len(tacit.load("run").billboard_) == 4
 
 
+@pytest.mark.parametrize("seed", [(), ("--seed", "1")], ids=["secret", "seeded"])
+@pytest.mark.parametrize("instant", [(*CHARGE, 1, True), (*WRITE, 1, True), (*WRITE, 2, True)])
+def test_a_search_goes_on_to_the_run_that_it_would_have_published(run, table, instant, seed):
+    search = ("--tune", "clip=1,2", "--epsilon", "3", *seed)
+    _killed(table.parent, instant, *search, "--out", "run", rounds=())
+    before = list(Billboard.load(table.parent / "run" / "unfinished" / "releases"))
+    with Ledger("run/ledger.db") as ledger:
+        marks = [entry.body["mark"] for entry in ledger._chain.entries("kind = 'charge'")]
+    resumed = run("fit", "--resume", "run")
+    assert resumed.exit_code == 0, resumed.stderr
+    model = tacit.load("run")
+    assert [posting.hash for posting in model.billboard_][: len(marks)] == marks
+    for posting in before:
+        assert model.billboard_[posting.number].hash == posting.hash
+    with Ledger("run/ledger.db") as ledger:
+        ledger.verify()
+        assert ledger.spent().epsilon <= 3 * (1 + 1e-9)
+        assert ledger.recover() == 0
+    if seed:
+        assert run(*FIT, *search, "--out", "whole").exit_code == 0
+        assert np.array_equal(tacit.load("whole").coef_, model.coef_)
+        assert tacit.load("whole").billboard_.head == model.billboard_.head
+
+
+@pytest.mark.parametrize("aggregation", ["untrusted", "trusted"])
+def test_a_run_that_protects_rows_goes_on(run, table, aggregation):
+    moments = ("--epsilon", "9", "--set", "gate=false", "--set", f"aggregation={aggregation}")
+    method = ("--method", "shared-moments", *moments, "--seed", "1")
+    _killed(table.parent, (*WRITE, 2, True), *method, "--out", "run", rounds=())
+    assert run("fit", "--resume", "run").exit_code == 0
+    assert run(*FIT[:-2], *method, "--out", "whole").exit_code == 0
+    one, other = tacit.load("whole"), tacit.load("run")
+    assert np.array_equal(one.coef_, other.coef_)
+    assert one.billboard_.head == other.billboard_.head
+    assert one.privacy_ == other.privacy_
+
+
 def test_a_shared_ledger_is_charged_once(fit, run, table):
     assert run("ledger", "create", "total.db", "--epsilon", "2", "--delta", "1e-4").exit_code == 0
     _killed(table.parent, (*WRITE, 2, True), "--ledger", "total.db")

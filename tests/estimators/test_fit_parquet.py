@@ -8,6 +8,7 @@ import pytest
 import tacit
 from tacit.engines import Local
 from tacit.errors import InvalidInput
+from tacit.tasks import ParquetTasks
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -88,6 +89,45 @@ def test_rounds_whose_homes_remember_their_iterates_are_the_same_too(tmp_path):
     rows = {"epsilon_rows": 50.0, "row_norm": 3.0, "target_bound": 9.0}
     model = tacit.LowRankRegressor(300.0, random_state=0, **rows)
     assert_same(*both(model, frame_of(), tmp_path / "rows.parquet"))
+
+
+@pytest.mark.parametrize("update", ["fit", "proximal"])
+def test_own_models_are_fitted_once_however_often_a_file_is_read(update, tmp_path, monkeypatch):
+    from tacit.protocols import _home, proximal_protected
+
+    fitted = []
+    for module in (_home, proximal_protected):
+        own = module.local_fit
+
+        def counted(rows, *given, priors=(), own=own, **named):
+            if len(priors) <= 1:  # alone, not under what was released
+                fitted.extend(rows.names)
+            return own(rows, *given, **({"priors": priors} if priors else {}), **named)
+
+        monkeypatch.setattr(module, "local_fit", counted)
+    frame = frame_of()
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    model = tacit.LowRankRegressor(
+        300.0, update=update, n_rounds=3, random_state=0, engine=Local(max_rows=40)
+    )
+    model.fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
+    assert sorted(fitted) == sorted(set(frame["who"]))
+
+
+def test_score_rounds_are_answered_without_reading_the_file_again(tmp_path, monkeypatch):
+    passes, batches = [], ParquetTasks.batches
+
+    def counted(self, max_rows):
+        passes.append(max_rows)
+        return batches(self, max_rows)
+
+    monkeypatch.setattr(ParquetTasks, "batches", counted)
+    frame_of(d=6).to_parquet(tmp_path / "rows.parquet", index=False)
+    model = tacit.SharedPriorRegressor(300.0, random_state=0, engine=Local(max_rows=40))
+    model.fit_parquet(tmp_path / "rows.parquet", tasks="who", target="y")
+    others = [row for row in model.history_ if row["name"] != "scores"]
+    assert len(model.history_) - len(others) > 10
+    assert len(passes) == len(others) + 1  # and one for the models
 
 
 @pytest.mark.parametrize("name", tacit.ESTIMATORS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp, softmax
 from scipy.stats import multivariate_t
 
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
@@ -74,8 +75,12 @@ def test_models_are_posterior_means_averaged_with_the_weights(ragged, by_task, i
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
     candidates = _candidates(frame, shapes=(None, shape), n_means=2)
-    weights = np.random.default_rng(8).dirichlet(np.ones(candidates.size), size=len(SIZES))
-    found = SquaredTasks.of(tasks, frame).models(candidates, weights)
+    home = SquaredTasks.of(tasks, frame)
+    log_weights = np.random.default_rng(8).normal(size=candidates.size)
+    found, total = home.averaged(candidates, log_weights)
+    logs = home.evidence(candidates) + log_weights
+    np.testing.assert_allclose(total, logsumexp(logs, axis=1), rtol=1e-10)
+    weights = softmax(logs, axis=1)
     for number, (X, y) in enumerate(by_task(tasks)):
         Z, dense = _design(X, frame), np.zeros(frame.size)
         cells = zip(weights[number], _cells(candidates), strict=True)
@@ -137,11 +142,12 @@ def test_logistic_models_average_the_modes(ragged):
     home = LogisticTasks(frame, tasks)
     candidates = _candidates(frame, n_means=2)
     parts = [
-        home.models(candidates, np.tile(cell, (len(SIZES), 1))) for cell in np.eye(candidates.size)
+        home.averaged(candidates, np.where(cell, 0.0, -1e6))[0] for cell in np.eye(candidates.size)
     ]
-    weights = np.random.default_rng(3).dirichlet(np.ones(candidates.size), size=len(SIZES))
+    log_weights = np.random.default_rng(3).normal(size=candidates.size)
+    weights = softmax(home.evidence(candidates) + log_weights, axis=1)
     together = np.einsum("gmp,mg->mp", np.array(parts), weights)
-    np.testing.assert_allclose(home.models(candidates, weights), together, rtol=1e-9)
+    np.testing.assert_allclose(home.averaged(candidates, log_weights)[0], together, rtol=1e-9)
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -154,8 +160,8 @@ def test_a_task_computes_the_same_bits_in_any_company(ragged, labels):
     def results(part):
         home = LogisticTasks(frame, part) if labels else SquaredTasks.of(part, frame)
         evidence = home.evidence(candidates)
-        weights = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-        return home.scores(mean, 0.5, 10.0), evidence, home.models(candidates, weights)
+        averaged = home.averaged(candidates, np.zeros(candidates.size))
+        return home.scores(mean, 0.5, 10.0), evidence, *averaged
 
     everybody = results(tasks)
     cuts = tasks.offsets

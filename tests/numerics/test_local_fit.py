@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.numerics.local_fit import leave_one_out_weights, local_fit, relative_strengths
+from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
 
@@ -78,6 +79,6 @@ def test_a_good_prior_among_the_candidates_helps_and_a_bad_one_is_ignored():
         fit = local_fit(tasks, SquaredLoss(), intercept=False, priors=priors)
         return np.mean((fit.coef - truth) ** 2)
 
-    alone = error(({},))
-    assert error(({}, {"prior_mean": truth})) < 0.5 * alone
-    assert error(({}, {"prior_mean": -10 * truth})) < 1.2 * alone
+    alone = error((Prior(),))
+    assert error((Prior(), Prior(truth))) < 0.5 * alone
+    assert error((Prior(), Prior(-10 * truth))) < 1.2 * alone

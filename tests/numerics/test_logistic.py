@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from tacit.errors import InvalidInput
 from tacit.losses import LogisticLoss
 from tacit.numerics import logistic_kfold, logistic_paths
+from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
 ALPHAS = np.array([100.0, 1e-3, 1.0])
@@ -45,9 +46,7 @@ def test_the_gradient_vanishes_under_any_prior(ragged, by_task, intercept):
     rng = np.random.default_rng(1)
     A = rng.standard_normal((6, 6))
     mean, covariance = rng.standard_normal(6), A @ A.T / 6 + 0.2 * np.eye(6)
-    path = logistic_paths(
-        tasks, ALPHAS, prior_mean=mean, prior_covariance=covariance, intercept=intercept
-    )
+    path = logistic_paths(tasks, ALPHAS, prior=Prior(mean, covariance), intercept=intercept)
     for i, (X, y) in enumerate(by_task(tasks)):
         for k, alpha in enumerate(ALPHAS):
             w, b = path.coef[k, i], path.intercept[k, i]
@@ -122,7 +121,7 @@ def test_folds_are_even_within_every_task_and_label(ragged):
 def test_a_task_whose_only_row_is_held_out_is_predicted_by_the_prior(ragged):
     tasks = ragged([1, 9], 3, labels=True)
     mean = np.array([1.0, -2.0, 0.5])
-    found = logistic_kfold(tasks, 1.0, n_folds=3, random_state=0, prior_mean=mean)
+    found = logistic_kfold(tasks, 1.0, n_folds=3, random_state=0, prior=Prior(mean))
     assert_allclose(found[0, 0], tasks.X[0] @ mean)
 
 

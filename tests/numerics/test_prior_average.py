@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.logistic import logistic_paths
-from tacit.numerics.prior_average import CandidatePrior, _evidence_path, averaged_fit
+from tacit.numerics.prior import Prior
+from tacit.numerics.prior_average import _evidence_path, averaged_fit
 from tacit.tasks import TaskSet
 
 
@@ -74,26 +75,26 @@ def test_a_good_prior_helps_and_a_bad_one_is_ignored(loss):
         return np.mean((averaged_fit(tasks, loss, candidates).coef - truth) ** 2)
 
     own = error([])
-    assert error([CandidatePrior(mean, covariance)]) < 0.5 * own
-    assert error([CandidatePrior(covariance=covariance)]) < 0.7 * own
+    assert error([Prior(mean, covariance)]) < 0.5 * own
+    assert error([Prior(covariance=covariance)]) < 0.7 * own
     wrong = np.array([0.0, 0.0, 40.0, 0.0, 0.0, 0.0])
-    assert error([CandidatePrior(wrong, covariance[::-1, ::-1])]) < 1.15 * own
+    assert error([Prior(wrong, covariance[::-1, ::-1])]) < 1.15 * own
 
 
 def test_the_result_does_not_depend_on_the_units_of_targets_and_features():
     tasks, _ = _tasks(np.random.default_rng(4))
     covariance = np.diag([5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     mean = np.arange(6.0)
-    fit = averaged_fit(tasks, SquaredLoss(), [CandidatePrior(mean, covariance)])
+    fit = averaged_fit(tasks, SquaredLoss(), [Prior(mean, covariance)])
     scaled = tasks.replace(X=tasks.X * 100.0, y=tasks.y * 7.0)
-    other = averaged_fit(scaled, SquaredLoss(), [CandidatePrior(mean * 0.07, covariance)])
+    other = averaged_fit(scaled, SquaredLoss(), [Prior(mean * 0.07, covariance)])
     np.testing.assert_allclose(other.coef, fit.coef * 0.07, rtol=1e-6, atol=1e-9)
 
 
 def test_tasks_of_one_row_and_constant_targets_stay_finite():
     X = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 1.0], [3.0, 1.0]])
     tasks = TaskSet.from_arrays(X, np.array([1.0, 2.0, 2.0, 2.0]), np.array([0, 1, 1, 1]))
-    candidates = [CandidatePrior(np.ones(2)), CandidatePrior(covariance=np.eye(2))]
+    candidates = [Prior(np.ones(2)), Prior(covariance=np.eye(2))]
     fit = averaged_fit(tasks, SquaredLoss(), candidates)
     assert np.isfinite(fit.coef).all()
     assert np.isfinite(fit.intercept).all()

@@ -51,7 +51,9 @@ def protocol_of(tasks, aggregation="untrusted", **options):
 
 def run(protocol, tasks, change=lambda release, call: release, epsilon=math.inf):
     """Return the public state of a run whose releases may be tampered with, and the home."""
-    schedule = Schedule.calibrate(protocol.rounds(), epsilon=epsilon, delta=1e-5, n_tasks=len(protocol.counts))
+    schedule = Schedule.calibrate(
+        protocol.rounds(), epsilon=epsilon, delta=1e-5, n_tasks=len(protocol.counts)
+    )
     public, home = protocol.opening(), protocol.start(tasks, np.arange(tasks.n_tasks))
     for number, (round, mechanism) in enumerate(
         zip(schedule.rounds, schedule.mechanisms, strict=True)
@@ -71,7 +73,9 @@ def test_no_replaced_row_moves_a_sum_beyond_the_declaration(aggregation, classes
     tasks = sites(4, 6, 3, classes=classes)
     loss = LogisticLoss() if classes else SquaredLoss()
     protocol = protocol_of(tasks, aggregation, loss=loss, n_moments=n_moments)
-    schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-5, n_tasks=len(protocol.counts))
+    schedule = Schedule.calibrate(
+        protocol.rounds(), epsilon=1.0, delta=1e-5, n_tasks=len(protocol.counts)
+    )
     found = search(lambda _: Staged(protocol, schedule), tasks, binary=classes, n_steps=30)
     found.check()
     assert found.worst > 0.5
@@ -214,7 +218,9 @@ def test_information_counts_rows_once_at_sites_and_all_together_in_sums():
     found = {}
     for aggregation in ("untrusted", "trusted"):
         protocol = protocol_of(tasks, aggregation)
-        schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-5, n_tasks=len(protocol.counts))
+        schedule = Schedule.calibrate(
+            protocol.rounds(), epsilon=1.0, delta=1e-5, n_tasks=len(protocol.counts)
+        )
         found[aggregation] = protocol.information(schedule)
     assert found["trusted"] == pytest.approx(4 * found["untrusted"])
     exact = Schedule.calibrate(protocol.rounds(), epsilon=math.inf, delta=0.0)
@@ -227,7 +233,9 @@ def test_sites_say_and_learn_the_same_bits_in_one_stack_and_on_their_own(aggrega
     tasks = sites(5, 12, 3, classes=classes)
     loss = LogisticLoss() if classes else SquaredLoss()
     protocol = protocol_of(tasks, aggregation, loss=loss)
-    schedule = Schedule.calibrate(protocol.rounds(), epsilon=50.0, delta=1e-5, n_tasks=len(protocol.counts))
+    schedule = Schedule.calibrate(
+        protocol.rounds(), epsilon=50.0, delta=1e-5, n_tasks=len(protocol.counts)
+    )
     found = []
     for max_rows in (None, 30, 1):
         entropy, billboard = SeededEntropy(3), Billboard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["CanaryPair", "canary_pairs", "is_binary", "pulling", "quiet"]
 
+_ACROSS = 0.3  # how far on its side of the model a row lies, of its norm
 _LOUDNESS = 1e3  # how far beyond the others' targets a canary's reach: past any sensible clip
 
 
@@ -85,10 +87,17 @@ def canary_pairs(tasks: TaskSet, *, task: int = 0, unit: Unit = Unit.TASK) -> li
     silent = quiet(n_rows, u, row_norm=row_norm, binary=binary)
     opposite = (loud[0], 1.0 - loud[1] if binary else -loud[1])
     aside = pulling(n_rows, v, row_norm=row_norm, reach=reach, binary=binary)
+    # Where level and length are asked for too, neighbours that differ in these show once more.
+    far = pulling(n_rows, -u, row_norm=row_norm, reach=reach / 16, binary=binary)
+    level = 0.0 if binary else reach
     named = {
         "a silent task against one at the clip": (silent, loud),
         "two opposite tasks at the clip": (opposite, loud),
         "two orthogonal tasks at the clip": (aside, loud),
+        "two opposite tasks of other level and length": (
+            (far[0] / 4, far[1] - level / 16),
+            (loud[0], loud[1] + level),
+        ),
     }
     return [
         CanaryPair(
@@ -105,8 +114,28 @@ def _row_pairs(
     high, low = (1.0, 0.0) if binary else (_LOUDNESS, -_LOUDNESS)
     u, v = directions * row_norm
     loud = replace_row(tasks, row, u, high)
+    ahead, behind = _either_side(tasks, row, directions[0], row_norm)
     named = {
-        "one row answered both ways": replace_row(tasks, row, u, low),
-        "a row against one elsewhere": replace_row(tasks, row, v, high),
+        "one row answered both ways": (replace_row(tasks, row, u, low), loud),
+        "a row against one elsewhere": (replace_row(tasks, row, v, high), loud),
+        "two rows against the model from either side": (
+            replace_row(tasks, row, ahead, low),
+            replace_row(tasks, row, behind, high),
+        ),
     }
-    return [CanaryPair(name, first, loud, task, directions) for name, first in named.items()]
+    return [CanaryPair(name, *pair, task, directions) for name, pair in named.items()]
+
+
+def _either_side(tasks: TaskSet, row: int, aside: Array, norm: float) -> tuple[Array, Array]:
+    """Return two rows that the others' model answers oppositely, alike in a direction it ignores.
+
+    If both are given the wrong answer, their gradients point apart by nearly twice their norm.
+    """
+    y = np.delete(np.asarray(tasks.y, dtype=float), row)
+    X = np.delete(tasks.X.astype(float), row, axis=0)
+    along = (y - y.mean()) @ X
+    along /= np.linalg.norm(along) or 1.0
+    rest = aside - (aside @ along) * along
+    rest /= np.linalg.norm(rest) or 1.0
+    far = math.sqrt(1 - _ACROSS**2) * rest
+    return norm * (far + _ACROSS * along), norm * (far - _ACROSS * along)

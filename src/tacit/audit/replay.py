@@ -27,6 +27,7 @@ from tacit.tasks import TaskSet
 
 __all__ = [
     "ReplayResult",
+    "Replayed",
     "Staged",
     "StagedFrom",
     "change_in",
@@ -34,6 +35,7 @@ __all__ = [
     "replay",
     "replay_estimator",
     "search",
+    "staged_by",
 ]
 
 
@@ -148,21 +150,35 @@ def replay(
     return _compared((staged_from(tasks), staged_from(neighbour)), (tasks, neighbour), random_state)
 
 
-class _Run:
+class Replayed:
     """One side of a comparison: homes and what they have heard."""
 
     def __init__(self, staged: Staged, tasks: TaskSet) -> None:
         self.protocol, self.schedule = staged
-        self._home = self.protocol.start(tasks, np.arange(tasks.n_tasks))
-        self._public = self.protocol.opening()
+        self._start = self.protocol.start(tasks, np.arange(tasks.n_tasks))
+        self._begun: dict[Call, tuple[Any, Array]] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was heard; homes are values, so they are as they were."""
+        self._home, self._public, self._heard = self._start, self.protocol.opening(), False
 
     def said(self, call: Call) -> Array:
         """Return the bounded messages (tasks' sums, where rows speak), task on axis 0."""
-        self._home, messages = self.protocol.speak(self._home, self._public, call, None)
+        if self._heard:
+            self._home, said = self._spoken(call)
+        else:  # what opens a conversation is the same in every one
+            if call not in self._begun:
+                self._begun[call] = self._spoken(call)
+            self._home, said = self._begun[call]
+        return said
+
+    def _spoken(self, call: Call) -> tuple[Any, Array]:
+        home, messages = self.protocol.speak(self._home, self._public, call, None)
         bound = self.schedule.rounds[call.round].bound
         if isinstance(messages, RowMessages):
-            return bound.by_task(messages)
-        return bound(messages)
+            return home, bound.by_task(messages)
+        return home, bound(messages)
 
     def aggregate(self, said: Array, call: Call) -> Array:
         """Return what the mechanism of a call would be given."""
@@ -177,6 +193,7 @@ class _Run:
 
     def hear(self, release: Array, call: Call) -> None:
         """Take a release in, at home or in public."""
+        self._heard = True
         round, mechanism = self.schedule.rounds[call.round], self.schedule.mechanisms[call.round]
         if round.at_task:
             self._home = self.protocol.keep(self._home, release, call)
@@ -197,7 +214,7 @@ def _compared(
     if len(in_turn(schedule.rounds)) != len(in_turn(other.rounds)):
         return ReplayResult((), (), (), ("the number of rounds depends on the data",))
     record, source = _Record(at), SeededEntropy(random_state)
-    runs = [_Run(one, own) for one, own in zip(staged, data, strict=True)]
+    runs = [Replayed(one, own) for one, own in zip(staged, data, strict=True)]
     for call in in_turn(schedule.rounds):
         said = [run.said(call) for run in runs]
         if schedule.adjacency is not Adjacency.REPLACE_ONE:
@@ -262,7 +279,7 @@ def replay_estimator(
     The estimator is fitted on both data sets to see which protocols and schedules it builds from
     each, so that a calibration, clip or number of rounds taken from private data shows as a leak.
     """
-    runs = [_staged_of(estimator, data, random_state) for data in (tasks, neighbour)]
+    runs = [staged_by(estimator, data, random_state) for data in (tasks, neighbour)]
     if not runs[0] or len(runs[0]) != len(runs[1]):
         raise InvalidInput(
             f"estimator={estimator!r}: ran {len(runs[0])} and {len(runs[1])} protocols; "
@@ -278,7 +295,7 @@ def replay_estimator(
     )
 
 
-def _staged_of(estimator: Any, tasks: TaskSet, random_state: int) -> list[Staged]:
+def staged_by(estimator: Any, tasks: TaskSet, random_state: int) -> list[Staged]:
     """Return what a fit stages."""
     from tacit.audit.estimator import fit_on
 

@@ -18,13 +18,13 @@ import numpy as np
 from tacit._check import one_of
 from tacit._types import Array
 from tacit.audit.attack import Contest
+from tacit.audit.densities import log_ratios
 from tacit.audit.distinguishers import (
     Distance,
     Distinguisher,
     LikelihoodRatio,
     Linear,
     Quadratic,
-    Score,
     Support,
     TrainedClassifier,
     summaries,
@@ -235,34 +235,6 @@ def _draws(target: Mechanism, pair: Pair, entropy: Entropy) -> Callable[[int, in
     return draw
 
 
-def _log_ratio(target: Mechanism, pair: Pair) -> Score | None:
-    """Return the log density ratio (up to a monotone map) where it is known in closed form."""
-    first, second = (side.ravel() for side in pair)
-    if isinstance(target, Laplace):
-
-        def ratio(releases: Array) -> Array:
-            flat = releases.reshape(len(releases), -1)
-            gap = np.abs(flat - first).sum(axis=1) - np.abs(flat - second).sum(axis=1)
-            return gap / target.scale
-
-    elif isinstance(target, GammaVector | Algorithm5NoisePublished):
-
-        def ratio(releases: Array) -> Array:
-            flat = releases.reshape(len(releases), -1)
-            away = [np.linalg.norm(flat - side, axis=1) for side in (first, second)]
-            return (away[0] - away[1]) / target.scale
-
-    elif isinstance(target, Gaussian | SymmetricGaussian):
-        # Linear in the release; for a Poisson cohort a monotone function of this.
-        def ratio(releases: Array) -> Array:
-            flat = releases.reshape(len(releases), -1)
-            return (flat - 0.5 * (first + second)) @ (second - first) / target.scale**2
-
-    else:
-        return None
-    return ratio
-
-
 def contest(name: str, target: Mechanism, pair: Pair, entropy: Entropy) -> Contest:
     """Return the contest of telling ``pair`` apart, with every distinguisher that applies."""
     first, second = pair
@@ -273,7 +245,7 @@ def contest(name: str, target: Mechanism, pair: Pair, entropy: Entropy) -> Conte
     if isinstance(target, SimulatedSensitivityPublished):
         return _simulated_contest(name, target, pair, entropy)
     features = summaries(first, second)
-    ratio = _log_ratio(target, pair)
+    ratio = log_ratios(target, first, second)
     rivals: list[Distinguisher] = [] if ratio is None else [LikelihoodRatio(ratio)]
     if first.ndim == 2 and first.shape[0] == first.shape[1]:
         rivals.append(Support(second))

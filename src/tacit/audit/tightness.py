@@ -1,16 +1,15 @@
-"""The strongest attack on whole fits: worst neighbours, and the direction they differ in known.
+"""The strongest attack on a whole conversation: worst neighbours, and every density known.
 
-Whoever chooses the data knows what reaches the noise: a fit with next to no noise shows where every
-release would be under either neighbour. So nothing is spent on learning: of many candidate pairs
-the one with the largest expected separation is taken, every release is projected on its own known
-shift, and the projections of all rounds are added up, weighted as the likelihood ratio of Gaussian
-noise weights them.
+Whoever chooses the data knows all that reaches the noise. Given what was released so far, both
+neighbours' next messages follow without any randomness (`tacit.audit.replay`), so of every release
+the density is known under either of them, and the sum of the logarithms of their ratios over all
+rounds is, by the Neyman–Pearson lemma, the best statistic there is. Where a density has no closed
+form, the release is projected on the known shift.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,78 +17,74 @@ import numpy as np
 from tacit._types import Array
 from tacit.audit.attack import Claim, Contest, attack
 from tacit.audit.canary import CanaryPair, canary_pairs
+from tacit.audit.densities import log_ratio
 from tacit.audit.distinguishers import LikelihoodRatio
 from tacit.audit.estimator import _all_gaussian, fit_on
+from tacit.audit.replay import Replayed, Staged, staged_by
 from tacit.audit.result import AuditResult
 from tacit.errors import InvalidInput
-from tacit.privacy.unit import Unit
+from tacit.privacy.noise.entropy import Entropy, SeededEntropy
+from tacit.privacy.schedule import Everyone, in_turn
+from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
 
 __all__ = ["audit_at_worst"]
 
-_HARDLY_ANY_NOISE = 500.0  # an ε that accountants which exponentiate it still bear
-_PILOT = 12
+_PILOT = 40
 
 
-def _releases(estimator: Any, tasks: TaskSet, seed: int) -> list[Array]:
-    board = fit_on(estimator, tasks, seed).billboard_
-    return [np.asarray(posting.value, dtype=float) for posting in board]
+class _Duel:
+    """One conversation after another, each on one of two neighbours, overheard by the attacker."""
 
+    def __init__(self, staged: tuple[Staged, Staged], pair: CanaryPair, source: Entropy) -> None:
+        self.pair = pair
+        self._schedule = staged[0].schedule
+        self._sides = [
+            Replayed(own, data) for own, data in zip(staged, (pair.first, pair.second), strict=True)
+        ]
+        self._source = source
+        self._held = 0
 
-@dataclass(frozen=True)
-class _Shift:
-    """Where every release of two neighbours is without noise, and how wide the noise is."""
+    def draw(self, which: int, n: int) -> Array:
+        """Hold ``n`` conversations on neighbour ``which``; return their log ratios (n, 1)."""
+        found = np.empty((n, 1))
+        for number in range(n):
+            self._held += 1
+            found[number] = self._conversation(which, self._source.child("run", self._held))
+        return found
 
-    pair: CanaryPair
-    first: list[Array]
-    second: list[Array]
-    spread: Array
-
-    @property
-    def steps(self) -> list[Array]:
-        return [b - a for a, b in zip(self.first, self.second, strict=True)]
-
-    @property
     def separation(self) -> float:
-        sizes = np.array([np.linalg.norm(step) for step in self.steps])
-        return float(np.sqrt(np.sum((sizes / self.spread) ** 2)))
+        """Return how far apart a few conversations' log ratios are, in units of their spread."""
+        first, second = self.draw(0, _PILOT), self.draw(1, _PILOT)
+        spread = float(np.sqrt(0.5 * (first.var() + second.var())))
+        return float(second.mean() - first.mean()) / (spread or 1.0)
 
-    def features(self, releases: Sequence[Array], *, gaussian: bool) -> Array:
-        """Return, for one fit, where the weighted projections fall, then each release's own.
-
-        Cut halfway between the two neighbours' centres and at these, where the best event is for
-        Gaussian and for Laplace noise; a free threshold would be chosen by luck.
-        """
-        sizes = np.array([np.linalg.norm(step) for step in self.steps])
-        weights = sizes / self.spread**2
-        along = np.array(
-            [
-                np.vdot(value - 0.5 * (a + b), b - a) / (np.linalg.norm(b - a) or 1.0)
-                for value, a, b in zip(releases, self.first, self.second, strict=True)
-            ]
-        )
-        centre = 0.5 * float(weights @ sizes)
-        cuts = [0.0] if gaussian else [-centre, 0.0, centre]
-        return np.array([np.digitize(weights @ along, cuts), *along])
-
-
-def _shift(estimator: Any, pair: CanaryPair) -> _Shift:
-    from sklearn.base import clone
-
-    clear = clone(estimator).set_params(epsilon=_HARDLY_ANY_NOISE)
-    first, second = (_releases(clear, side, 0) for side in (pair.first, pair.second))
-    steps = [b - a for a, b in zip(first, second, strict=True)]
-    pilot = [_releases(estimator, pair.first, seed) for seed in range(_PILOT)]
-    spread = []
-    for number, step in enumerate(steps):
-        size = float(np.linalg.norm(step))
-        unit = step / size if size else np.full(step.shape, step.size**-0.5)
-        spread.append(float(np.std([np.vdot(run[number], unit) for run in pilot])) or 1.0)
-    return _Shift(pair, first, second, np.array(spread))
+    def _conversation(self, which: int, entropy: Entropy) -> float:
+        schedule, total = self._schedule, 0.0
+        for side in self._sides:
+            side.restart()
+        for call in in_turn(schedule.rounds):
+            said = [side.said(call) for side in self._sides]
+            if schedule.adjacency is not Adjacency.REPLACE_ONE:
+                said[1] = said[1].copy()
+                said[1][self.pair.task] = 0.0
+            sums = [side.aggregate(one, call) for side, one in zip(self._sides, said, strict=True)]
+            release = self._sides[which].released(
+                sums[which], call, entropy.child("call", call.number)
+            )
+            for side in self._sides:
+                side.hear(release, call)
+            round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
+            if not round.posted:
+                continue
+            # Only the canary's own entry of what every task noises itself can tell.
+            own = self.pair.task if round.at_task else ...
+            total += log_ratio(mechanism, sums[0][own], sums[1][own], release[own])
+        return total
 
 
-def _total(features: Array) -> Array:
-    return features[:, 0]
+def _itself(ratios: Array) -> Array:
+    return ratios[:, 0]
 
 
 def audit_at_worst(
@@ -108,9 +103,13 @@ def audit_at_worst(
     candidates
         Task sets around the canary, task number ``task``; the attacker may choose any.
     n_trials
-        Fits of each neighbour that bound ε; a dozen for every candidate are made besides.
+        Conversations on each neighbour, half of which cut the log ratio and half of which bound
+        ε; a few dozen more for every candidate choose the pair.
 
-    Guarantee: `AuditResult`'s; the pair is chosen on fits that are not counted.
+    The protocol, schedule and mechanisms are those that a fit on each neighbour stages; what homes
+    do with the releases afterwards costs nothing and is left out.
+
+    Guarantee: `AuditResult`'s; what is chosen is chosen on conversations that are not counted.
     """
     probe = fit_on(estimator, candidates[0], random_state)
     statement = probe.privacy_
@@ -121,14 +120,22 @@ def audit_at_worst(
     )
     unit = Unit(statement.unit)
     pairs = [pair for one in candidates for pair in canary_pairs(one, task=task, unit=unit)]
-    best = max((_shift(estimator, pair) for pair in pairs), key=lambda shift: shift.separation)
-    seeds = iter(np.random.default_rng(random_state).permutation(10 * n_trials))
-
-    def draw(which: int, n: int) -> Array:
-        data = best.pair.second if which else best.pair.first
-        fits = (_releases(estimator, data, int(next(seeds))) for _ in range(n))
-        return np.stack([best.features(one, gaussian=claim.gaussian) for one in fits])
-
-    rivals = (LikelihoodRatio(_total),)
-    contest = Contest(best.pair.description, draw, rivals)
+    duels = [_duel(estimator, pair, random_state) for pair in pairs]
+    best = max(duels, key=lambda duel: duel.separation())
+    contest = Contest(best.pair.description, best.draw, (LikelihoodRatio(_itself),))
     return attack([contest], claim, n_trials=n_trials, confidence=confidence)
+
+
+def _duel(estimator: Any, pair: CanaryPair, seed: int) -> _Duel:
+    staged = [staged_by(estimator, data, seed) for data in (pair.first, pair.second)]
+    if any(len(one) != 1 for one in staged):
+        raise InvalidInput(
+            f"estimator={estimator!r}: runs {len(staged[0])} and {len(staged[1])} protocols; "
+            "this attack is for estimators that run one"
+        )
+    if not all(isinstance(round.cohort, Everyone) for round in staged[0][0].schedule.rounds):
+        raise InvalidInput(
+            f"estimator={estimator!r}: asks cohorts, whose members the attacker does not know; "
+            "attack it with audit_estimator"
+        )
+    return _Duel((staged[0][0], staged[1][0]), pair, SeededEntropy(seed))

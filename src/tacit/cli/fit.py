@@ -17,7 +17,7 @@ from tacit.cli._options import (
     number_or_auto,
     settings_of,
 )
-from tacit.cli._output import Json, Quiet, begin
+from tacit.cli._output import Json, Quiet, begin, current
 from tacit.cli.run.config import read_config, read_unfinished
 from tacit.errors import InvalidInput
 
@@ -185,9 +185,12 @@ def fit(
     from tacit.cli.run.show import show, show_rehearsal
     from tacit.cli.table.read import read_table
 
-    columns = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
-    intake = _intake(columns, asked)
-    prepared = _prepared(columns, intake, asked)
+    prepared = _streamed(asked)
+    if prepared is None:
+        encoding = text_encoding(encoding)
+        columns = read_table(data, format=format, separator=separator, encoding=encoding)
+        prepared = _prepared(columns, _intake(columns, asked), asked)
+    intake = prepared.intake
     request = _fit_run.Request(
         method=method,
         given={
@@ -264,24 +267,57 @@ def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
     return Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
 
 
-def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
-    from tacit.cli.run.methods import methods
-    from tacit.cli.table.prepare import prepare
-    from tacit.cli.table.target import given_classes
+def _streamed(asked: dict[str, Any]) -> Any:
+    """Return the rows of a parquet file that is learned from in batches; None to read it whole."""
+    from tacit.cli.run.methods import reads_batches
+    from tacit.cli.table.read import format_of
+    from tacit.cli.table.stream import NeedsMemory, columns_of, streamed
 
-    method, kind = asked["method"], asked["kind"]
+    data: Path = asked["data"]
+    if not data.is_file() or not data.stat().st_size:
+        return None
+    if format_of(data, asked["format"]) != "parquet":
+        return None
+    try:
+        for option in ("tune", "test_size"):
+            if asked[option]:
+                raise NeedsMemory(f"--{option.replace('_', '-')} needs all rows at once")
+        _check_method(asked["method"])
+        if not reads_batches(asked["method"], asked["epsilon"]):
+            raise NeedsMemory(f"{asked['method']} learns from all rows at once")
+        return streamed(data, _intake(columns_of(data), asked), **_reading(asked))
+    except NeedsMemory as reason:
+        current().note(f"{data.name} is read into memory: {reason}")
+        return None
+
+
+def _check_method(method: str) -> None:
+    from tacit.cli.run.methods import methods
+
     if method not in methods():
         raise InvalidInput(
             f"--method {method!r}: must be one of {', '.join(methods())}; see: tacit methods"
         )
-    alone = method in ("single-task", "pooled") or asked["epsilon"] == math.inf
-    return prepare(
-        columns,
-        intake,
-        kind=kind,
-        classes=given_classes(asked["classes"], kind),
-        minimum_tasks=1 if alone else 2,
-    )
+
+
+def _reading(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return how target and tasks are to be read."""
+    from tacit.cli.table.target import check_kind, given_classes
+
+    check_kind(asked["kind"])
+    alone = asked["method"] in ("single-task", "pooled") or asked["epsilon"] == math.inf
+    return {
+        "kind": asked["kind"],
+        "classes": given_classes(asked["classes"], asked["kind"]),
+        "minimum_tasks": 1 if alone else 2,
+    }
+
+
+def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
+    from tacit.cli.table.prepare import prepare
+
+    _check_method(asked["method"])
+    return prepare(columns, intake, **_reading(asked))
 
 
 def _refuse_changes(context: typer.Context) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import whole_file
+from tacit._files import whole_folder
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
 from tacit.numerics.stacks import finite_models
@@ -23,6 +23,7 @@ from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
+from tacit.tasks._splits import runs_of_tasks
 
 __all__ = ["Batches"]
 
@@ -75,15 +76,34 @@ class Batches:
         """Number of tasks."""
         return self._tasks.n_tasks
 
+    @property
+    def _most(self) -> int:
+        return self._max_rows or max(1, _ROW_NUMBERS // (self._tasks.n_features + 1))
+
     def _batches(self) -> Iterator[tuple[int, TaskSet]]:
         if isinstance(self._tasks, TaskSet) and self._max_rows is None:
             yield self._first, self._tasks
             return
         first = self._first
-        most = self._max_rows or max(1, _ROW_NUMBERS // (self._tasks.n_features + 1))
-        for part in self._tasks.batches(most):
+        for part in self._tasks.batches(self._most):
             yield first, part
             first += part.n_tasks
+
+    def _visited(self, call: Call) -> Iterator[tuple[int, int, Any]]:
+        """Yield first position, number of tasks and home of every batch, before ``call``."""
+        if self._streamed and self._shelf is not None:
+            cuts = list(runs_of_tasks(self._tasks.offsets, self._most))
+            if all(self._recalled(first, call) is not None for first, _ in cuts):
+                for first, last in cuts:
+                    yield first, last - first, self._recalled(first, call)
+                return
+        for first, rows in self._batches():
+            yield first, rows.n_tasks, self._home(first, rows, call)
+
+    def _recalled(self, first: int, call: Call) -> Any:
+        """Return the home of a batch that answers without its rows; None if there is none."""
+        memory = None if self._shelf is None else self._shelf.get(first, call)
+        return None if memory is None else self._protocol.recall(memory, call)
 
     def _home(self, first: int, rows: TaskSet, call: Call | None = None) -> Any:
         """Return a batch's home as it was before ``call``; None: at the end."""
@@ -95,11 +115,13 @@ class Batches:
             return self._protocol.start(rows, positions)
         return self._protocol.resume(rows, positions, memory)
 
-    def _keep(self, first: int, home: Any, call: Call) -> None:
+    def _keep(self, first: int, home: Any, call: Call, before: dict[str, Array]) -> None:
         if not self._streamed:
             self._homes[first] = home
-        if self._shelf is not None:
-            self._shelf.put(first, call, self._protocol.memory(home))
+        memory = self._protocol.memory(home)
+        # The very same memory lies on the shelf already, unless this was the first call.
+        if self._shelf is not None and (memory is not before or not self._shelf.holds(first)):
+            self._shelf.put(first, call, memory)
 
     def order(self, rounds: Sequence[Round]) -> tuple[Call, ...]:
         """Return every turn, of everybody or, where they take turns apart, round robin."""
@@ -109,12 +131,13 @@ class Batches:
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> Iterator[AnyArray]:
         """Yield bounded partial sums (or the noised messages) of every batch."""
-        for first, rows in self._batches():
-            asked = _asked(call, first, rows.n_tasks, joined)
+        for first, count, home in self._visited(call):
+            asked = _asked(call, first, count, joined)
             if asked is not None and not asked.any():
                 continue
-            members = np.arange(rows.n_tasks) if asked is None else np.flatnonzero(asked)
-            home, said = self._protocol.speak(self._home(first, rows, call), public, call, asked)
+            members = np.arange(count) if asked is None else np.flatnonzero(asked)
+            before = self._protocol.memory(home)
+            home, said = self._protocol.speak(home, public, call, asked)
             _check_said(said, len(members), round)
             if round.at_task or round.distributed:
                 bounded = self._bounded(said, round, call, first + members)
@@ -123,7 +146,7 @@ class Batches:
                 yield noised if round.at_task else noised.sum(axis=0)  # on one public step: exact
             else:
                 yield from _sums(said, round)
-            self._keep(first, home, call)
+            self._keep(first, home, call, before)
 
     def _bounded(
         self, messages: Array | RowMessages, round: Round, call: Call, places: IntArray
@@ -167,13 +190,14 @@ class Batches:
 
 
 class _Shelf:
-    """What homes remember after each call, by batch, on the disk.
+    """What homes remember after each call that changed it, by batch, on the disk.
 
     The memory before the last call stays, too: a run that is killed before it posted what homes
     said asks the same call again, and must hear the same.
     """
 
     def __init__(self, folder: Path | None) -> None:
+        self._durable = folder is not None
         if folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="tacit-homes-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -182,23 +206,29 @@ class _Shelf:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _numbers(self, first: int) -> list[int]:
-        return sorted(int(file.stem.split("-")[1]) for file in self._folder.glob(f"{first}-*.npz"))
+        return sorted(int(part.name.split("-")[1]) for part in self._folder.glob(f"{first}-*"))
 
-    def _file(self, first: int, number: int) -> Path:
-        return self._folder / f"{first}-{number}.npz"
+    def _place(self, first: int, number: int) -> Path:
+        return self._folder / f"{first}-{number}"
+
+    def holds(self, first: int) -> bool:
+        return bool(self._numbers(first))
 
     def put(self, first: int, call: Call, memory: dict[str, Array]) -> None:
-        with whole_file(self._file(first, call.number)) as beside, beside.open("wb") as stream:
-            np.savez(stream, **memory)  # type: ignore[arg-type]
+        place = self._place(first, call.number)
+        with whole_folder(place, durable=self._durable) as beside:
+            for name, array in memory.items():
+                np.save(beside / f"{name}.npy", array, allow_pickle=False)
         for number in [n for n in self._numbers(first) if n < call.number][:-1]:
-            self._file(first, number).unlink()
+            shutil.rmtree(self._place(first, number))
 
     def get(self, first: int, call: Call | None) -> dict[str, Array] | None:
+        """Return the memory, mapped: what is not looked at is not read."""
         known = [n for n in self._numbers(first) if call is None or n < call.number]
         if not known:
             return None
-        with np.load(self._file(first, known[-1]), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        files = sorted(self._place(first, known[-1]).glob("*.npy"))
+        return {file.stem: np.asarray(np.load(file, mmap_mode="c")) for file in files}
 
 
 def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None:

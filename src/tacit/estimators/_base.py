@@ -2,8 +2,8 @@
 
 An estimator is thin. It checks its parameters, builds a :class:`~tacit.tasks.TaskSet`, lets
 ``_learn`` find one model per task, and keeps what comes back. To add a method, subclass
-:class:`MultiTaskEstimator` with ``__init__``, ``_check_parameters`` and ``_learn``, then mix in
-:class:`MultiTaskRegressor` or :class:`MultiTaskClassifier`.
+:class:`MultiTaskEstimator` with ``__init__``, ``_parameter_constraints`` and ``_learn``, then mix
+in :class:`MultiTaskRegressor` or :class:`MultiTaskClassifier`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
 from tacit.estimators import _classes, _input
+from tacit.estimators._constraints import Constraints, rule, validate
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.privacy.statement import Statement
 from tacit.tasks import ParquetTasks, TaskSet, within_range
@@ -83,6 +84,11 @@ class MultiTaskEstimator(BaseEstimator):
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
     _given_again: ClassVar[tuple[str, ...]] = ()  # parameters that no file holds: None once loaded
     _models_released: ClassVar[bool] = False  # whether the models themselves are the release
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.positive, remedy='use alpha="auto" or a strength')],
+        "fit_intercept": [rule(_check.flag)],
+        "unknown_task": [rule(_check.one_of, choices=("error", "shared"))],
+    }
 
     @abstractmethod
     def _learn(self, tasks: TaskSet, targets: Array) -> Found:
@@ -115,7 +121,8 @@ class MultiTaskEstimator(BaseEstimator):
         return statement
 
     def _check_parameters(self) -> None:
-        _check.one_of("unknown_task", self.unknown_task, ("error", "shared"))
+        """Check each parameter as declared; subclasses add what ties parameters to each other."""
+        validate(self)
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
         """Learn one model per task.
@@ -156,17 +163,28 @@ class MultiTaskEstimator(BaseEstimator):
             Where to keep the personal models of all tasks (an ``.npy`` file); by default in a
             temporary file that is gone with the model. ``save`` copies them.
         """
+        self._check_parameters()
+        encode = self._file_codes
+        rows = ParquetTasks(
+            Path(path), tasks=tasks, target=target, features=features, encode=encode
+        )
+        return self._fit_file(rows, None if models is None else Path(models))
+
+    def _fit_file(self, tasks: ParquetTasks, models: Path | None) -> Self:
+        """Learn from a file that was opened; ``models`` is where the personal models go."""
         with self._unchanged_if_refused():
             self._check_parameters()
-            rows = ParquetTasks(
-                Path(path), tasks=tasks, target=target, features=features, encode=self._file_codes
-            )
+            rows = tasks.encoded(self._file_codes)
             n_outputs = self._begin_file(rows)
             self.n_features_in_ = rows.n_features
             self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
-            where = None if models is None else Path(models)
-            self._take(self._learn_file(rows, n_outputs, where), rows.names)
+            self._take(self._learn_file(rows, n_outputs, models), rows.names)
         return self
+
+    @property
+    def _reads_batches(self) -> bool:
+        """Whether `fit_parquet` can be, with these parameters."""
+        return False
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -357,6 +375,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
 
     _loss: Loss = LogisticLoss()
     classes: Sequence[Any] | None = None
+    _parameter_constraints: ClassVar[Constraints] = {
+        "classes": [None, lambda _, value: _classes.check_declared(value)],
+    }
 
     if TYPE_CHECKING:
 
@@ -370,10 +391,6 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         constructor = inspect.signature(cls.__init__)
         if cls.__init__ is not object.__init__ and "classes" not in constructor.parameters:
             cls.__init__ = _classes.with_classes(cls.__init__)  # type: ignore[method-assign]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _classes.check_declared(self.classes)
 
     def _target_values(self, y: Any, n_rows: int) -> AnyArray:
         return _input.target(y, n_rows, as_given=self.classes is not None)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from tacit import _check
 from tacit._types import Array
@@ -18,6 +22,7 @@ from tacit.engines.conduct import history_of, late_models, rehearse
 from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
 from tacit.estimators._base import Found, Learned, MultiTaskEstimator
+from tacit.estimators._constraints import Constraints, rule
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -31,6 +36,10 @@ from tacit.tasks import ParquetTasks, TaskSet
 
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
+_LEDGER = "None, a Ledger, or the path of one"
+_PROGRESS = "None or a function of (round, n_rounds)"
+_RANDOM_STATE = "None, a whole number of at least 0, a numpy generator or a tacit Entropy"
+_RANDOM_STATES = (Integral, np.random.RandomState, np.random.Generator, Entropy)
 _PUBLIC = "the number of tasks and the features are public"
 
 
@@ -116,6 +125,20 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    _parameter_constraints: ClassVar[Constraints] = {
+        "epsilon": [
+            rule(_check.positive, allow_inf=True, remedy='use epsilon=float("inf") for no privacy')
+        ],
+        "delta": ["auto", rule(_check.below, limit=1, remedy='use "auto", or 0 for pure ε')],
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "gamma-vector"))],
+        "clip": ["auto", rule(_check.positive, remedy='use clip="auto" or a public radius')],
+        "n_rounds": ["auto", rule(_check.positive_integer, remedy='use "auto" or at least 1')],
+        "ledger": [None, rule(_check.instance, kinds=(Ledger, str, PathLike), wanted=_LEDGER)],
+        "data": [None, lambda _, value: check_data(value)],
+        "random_state": [None, rule(_check.instance, kinds=_RANDOM_STATES, wanted=_RANDOM_STATE)],
+        "engine": [lambda _, value: engine_from(value)],
+        "progress": [None, rule(_check.instance, kinds=(Callable,), wanted=_PROGRESS)],
+    }
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
     _not_protected: tuple[str, ...] = ()
@@ -187,25 +210,6 @@ class PrivateEstimator(MultiTaskEstimator):
     def _private(self) -> bool:
         return not math.isinf(self.epsilon)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check.positive(
-            "epsilon",
-            self.epsilon,
-            allow_inf=True,
-            remedy='use epsilon=float("inf") for no privacy',
-        )
-        if self.delta != "auto":
-            delta = _check.non_negative("delta", self.delta, remedy='use "auto", or 0 for pure ε')
-            if delta >= 1:
-                raise InvalidInput(f'delta={self.delta!r}: must be below 1; use "auto"')
-        check_data(self.data)
-        engine_from(self.engine)
-        if self.progress is not None and not callable(self.progress):
-            raise InvalidInput(
-                f"progress={self.progress!r}: must be None or a function of (round, n_rounds)"
-            )
-
     def _n_units(self, sizes: Sizes) -> int:
         """Return the public number of what is protected."""
         if self._unit is Unit.TASK:
@@ -229,14 +233,24 @@ class PrivateEstimator(MultiTaskEstimator):
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
 
+    @property
+    def _open_apart(self) -> bool:
+        """Whether learning without privacy is another computation, over all rows at once."""
+        return type(self)._learn_open is not PrivateEstimator._learn_open
+
+    @property
+    def _reads_batches(self) -> bool:
+        own_kind = type(self)._converse is not PrivateEstimator._converse
+        return not own_kind and (self._private or not self._open_apart)
+
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Found:
         self._sizes = None
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             raise InvalidInput(
                 f"epsilon={self.epsilon}: without privacy {type(self).__name__} learns from all "
                 "rows at once; read the file into a frame and use fit, or give a finite epsilon"
             )
-        if type(self)._converse is not PrivateEstimator._converse:  # a talk of its own kind
+        if not self._reads_batches:  # a talk of its own kind
             return super()._learn_file(rows, n_outputs, models)
         return self._converse(rows, n_outputs, models)
 
@@ -359,7 +373,7 @@ class PrivateEstimator(MultiTaskEstimator):
 
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a fit would, without data, and return what it would state."""
-        if not self._private and type(self)._learn_open is not PrivateEstimator._learn_open:
+        if not self._private and self._open_apart:
             return self._stated(Statement.non_private(n_units=sizes.n_tasks))
         _, schedule = self._staged(sizes)
         with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:

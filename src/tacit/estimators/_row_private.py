@@ -13,6 +13,7 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule
@@ -48,6 +49,13 @@ class RowPrivateClassifier(MultiTaskClassifier, PrivateEstimator):
     _assumptions = _ASSUMPTIONS
     _not_protected = _NOT_PROTECTED
     _models_released: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[Constraints] = {
+        "row_norm": [rule(_check.positive, remedy="give a public bound of a row's norm")],
+        "rows": [rule(_check.one_of, choices=("normalise", "clip"))],
+        "intercept_scaling": [
+            rule(_check.positive, remedy="use fit_intercept=False for no intercept")
+        ],
+    }
 
     epsilon: float
     delta: float | str
@@ -59,18 +67,6 @@ class RowPrivateClassifier(MultiTaskClassifier, PrivateEstimator):
     ledger: Ledger | str | PathLike[str] | None
     data: str | None
     random_state: Any
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
-        _check.positive("row_norm", self.row_norm, remedy="give a public bound of a row's norm")
-        _check.one_of("rows", self.rows, ("normalise", "clip"))
-        _check.positive(
-            "intercept_scaling",
-            self.intercept_scaling,
-            remedy="use fit_intercept=False for no intercept",
-        )
 
     @property
     def _strength(self) -> float | None:

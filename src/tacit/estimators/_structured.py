@@ -12,6 +12,7 @@ from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.estimators._base import Learned, outputs
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.joint.structured import (
     StructuredFit,
@@ -49,7 +50,20 @@ class StructuredEstimator(PrivateEstimator):
     """Private by one or more releases of a second moment; open by a penalty on all models."""
 
     _pattern: ClassVar[str] = "low-rank"
-    _mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "two-sided-wishart")
+    _parameter_constraints: ClassVar[Constraints] = {
+        "mechanism": [
+            rule(_check.one_of, choices=("auto", "gaussian", "two-sided-wishart", PUBLISHED))
+        ],
+        "update": [rule(_check.one_of, choices=("fit", "proximal"))],
+        "shrinkage": [rule(_check.one_of, choices=tuple(_STRENGTH))],
+        "accelerated": [rule(_check.flag)],
+        "strong_convexity": [rule(_check.non_negative, remedy="use 0.0 for none")],
+        "allocation": ["auto", rule(_check.number, remedy='use "auto", 0 or 0.4')],
+        "allocation_ratio": [None, rule(_check.positive, remedy="use None, or a public ratio")],
+        "epsilon_rows": [None, rule(_check.positive, remedy="use None for no row protection")],
+        "row_norm": [rule(_check.positive, remedy="give a public norm of rows")],
+        "target_bound": [None, rule(_check.positive, remedy="give a public bound of |y|")],
+    }
 
     def __init__(
         self,
@@ -102,17 +116,6 @@ class StructuredEstimator(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.alpha != "auto":
-            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a strength')
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        if self.n_rounds != "auto":
-            _check.positive_integer("n_rounds", self.n_rounds, remedy='use "auto" or at least 1')
-        _check.one_of("mechanism", self.mechanism, ("auto", *self._mechanisms, PUBLISHED))
-        _check.one_of("update", self.update, ("fit", "proximal"))
-        _check.one_of("shrinkage", self.shrinkage, ("optimal", "soft-threshold"))
-        _check.non_negative("strong_convexity", self.strong_convexity, remedy="use 0.0 for none")
-        _check.positive("row_norm", self.row_norm, remedy="give a public norm of rows")
         self._check_published()
         self._check_rows()
 
@@ -130,7 +133,6 @@ class StructuredEstimator(PrivateEstimator):
     def _check_rows(self) -> None:
         if self.epsilon_rows is None:
             return
-        _check.positive("epsilon_rows", self.epsilon_rows, remedy="use None for no row protection")
         if self.update != "fit" or self.clip != "auto" or not self._private:
             raise InvalidInput(
                 f"epsilon_rows={self.epsilon_rows!r}: needs a finite epsilon for the tasks, "

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._private import PrivateEstimator, Sizes
@@ -47,12 +46,6 @@ class _Averaged(PrivateEstimator):
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
 
     def _protocol(self, sizes: Sizes) -> AveragedProtocol:
         return AveragedProtocol(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
+from tacit.estimators._constraints import Constraints, anything, rule
 from tacit.estimators.transfer import TransferEstimator, outputs_first
 from tacit.privacy.ledger import Ledger
 from tacit.transfer.design import Design, equal_groups
@@ -72,6 +73,12 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     _stacked = True
     _task_arrays = ("group_intercept_", "stack_coef_")
     _public_arrays = ("groups_",)
+    _parameter_constraints: ClassVar[Constraints] = {
+        "importance": [anything],  # one number a column, which only the data's width can tell
+        "split": [rule(_check.one_of, choices=("importance", "random"))],
+        "n_groups": [rule(_check.positive_integer, remedy="K = 5 is the paper's choice")],
+        "split_seed": [rule(_check.whole, least=0, remedy="0 is as good as any")],
+    }
 
     def __init__(
         self,
@@ -109,11 +116,6 @@ class FeatureSplitTransferClassifier(TransferEstimator):
         self.data = data
         self.random_state = random_state
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check.one_of("split", self.split, ("importance", "random"))
-        _check.positive_integer("n_groups", self.n_groups, remedy="K = 5 is the paper's choice")
 
     def _importance(self, n_features: int) -> Array:
         if self.importance is None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tacit import _check
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
-from tacit.estimators._structured import StructuredEstimator
+from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._structured import PUBLISHED, StructuredEstimator
 
 __all__ = ["GroupSparseClassifier", "GroupSparseRegressor"]
 
 
 class _GroupSparse(StructuredEstimator):
     _pattern: ClassVar[str] = "group-sparse"
-    _mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "laplace")
+    _parameter_constraints: ClassVar[Constraints] = {
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "laplace", PUBLISHED))],
+    }
 
 
 class GroupSparseRegressor(MultiTaskRegressor, _GroupSparse):

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from tacit import _check
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, anything, rule
 from tacit.estimators._private import Sizes
-from tacit.estimators._structured import StructuredEstimator
+from tacit.estimators._structured import PUBLISHED, StructuredEstimator
 from tacit.joint.decomposed import choose_decomposed_strengths, fit_decomposed
 from tacit.joint.structured import StructuredFit
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
@@ -21,7 +22,12 @@ __all__ = ["LowRankSparseClassifier", "LowRankSparseRegressor"]
 
 
 class _LowRankSparse(StructuredEstimator):
-    _mechanisms: ClassVar[tuple[str, ...]] = ("gaussian", "laplace", "two-sided-wishart")
+    _parameter_constraints: ClassVar[Constraints] = {
+        "shared": [rule(_check.one_of, choices=tuple(SHARED_PENALTIES))],
+        "own": [rule(_check.one_of, choices=tuple(OWN_PENALTIES))],
+        "own_alpha": ["auto", rule(_check.positive, remedy='use "auto" or a strength')],
+        "mechanism": [anything],  # which there are depends on what is shared
+    }
 
     def __init__(
         self,
@@ -86,12 +92,8 @@ class _LowRankSparse(StructuredEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check.one_of("shared", self.shared, tuple(SHARED_PENALTIES))
-        _check.one_of("own", self.own, tuple(OWN_PENALTIES))
         pure = "two-sided-wishart" if self.shared == "low-rank" else "laplace"
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, "wishart-published"))
-        if self.own_alpha != "auto":
-            _check.positive("own_alpha", self.own_alpha, remedy='use "auto" or a strength')
+        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, PUBLISHED))
 
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
         settings = self._settings(sizes)

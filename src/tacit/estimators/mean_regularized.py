@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit import _check
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
 from tacit.estimators._hierarchical import HierarchicalEstimator
@@ -57,17 +56,6 @@ class _MeanRegularized(HierarchicalEstimator):
         self.engine = engine
         self.progress = progress
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.positive("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", "gamma-vector"))
-        if self.n_rounds != "auto":
-            remedy = 'use "auto", or at least one round'
-            _check.positive_integer("n_rounds", self.n_rounds, remedy=remedy)
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | MeanRegularizedProtocol:
         if self.clip == self.alpha == self.n_rounds == "auto":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tacit.estimators._base import (
     MultiTaskRegressor,
     outputs,
 )
+from tacit.estimators._constraints import Constraints, rule
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
@@ -24,6 +25,10 @@ __all__ = ["PooledClassifier", "PooledRegressor"]
 
 
 class _Pooled(MultiTaskEstimator):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
+    }
+
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -34,11 +39,6 @@ class _Pooled(MultiTaskEstimator):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.unknown_task = unknown_task
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None

@@ -14,7 +14,6 @@ from tacit.estimators._base import Learned
 from tacit.estimators._private import Sizes
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import entropy_from
 from tacit.tasks import TaskSet
 from tacit.transfer.design import Design
 
@@ -106,7 +105,9 @@ class PrivateLogisticRegression(RowPrivateClassifier):
     def _converse(self, tasks: TaskSet, n_outputs: int) -> Learned:  # type: ignore[override]
         sizes = Sizes.of(tasks, n_outputs)
         protocol = self._protocol(sizes)
-        run = self._conversation(protocol, tasks, sizes, entropy_from(self.random_state))
+        run = self._conversation(
+            protocol, tasks, sizes, self._checkpoint.entropy(self.random_state)
+        )
         design, mechanism = protocol.learner.design, protocol.learner.mechanism
         (models,) = protocol.models(run.models)
         coef, intercept = self._coefficients(models, design)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 from tacit import _check
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.numerics.moment_prior import shared_models
 from tacit.privacy.ledger import Ledger
@@ -29,7 +30,6 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 # classifier's first model is good enough to be worth a second Newton step.
 _LEAST_INFORMATION, _ENOUGH_FOR_TWO = 0.5, 10.0
 _MOST_SITES = 10**5
-_MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
 _SECURE = (
@@ -42,6 +42,18 @@ _SECURE = (
 class _SharedMoments(PrivateEstimator):
     _unit = Unit.ROW
     _definition = DEFINITIONS[0]  # personal models stay at their sites
+    _parameter_constraints: ClassVar[Constraints] = {
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "two-sided-wishart"))],
+        "aggregation": [rule(_check.one_of, choices=AGGREGATIONS)],
+        "row_norm": ["auto", rule(_check.positive, remedy='use "auto" or a public norm of rows')],
+        "target_bound": [rule(_check.positive, remedy="give a public bound of |y|")],
+        "min_honest": [
+            "auto",
+            rule(_check.positive_integer, remedy='use "auto" for a majority of the sites'),
+        ],
+        "n_moments": ["auto", rule(_check.whole, least=1, most=2, remedy='use 1, 2 or "auto"')],
+        "gate": [rule(_check.flag)],
+    }
 
     def __init__(
         self,
@@ -82,16 +94,6 @@ class _SharedMoments(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check.one_of("aggregation", self.aggregation, AGGREGATIONS)
-        _check.one_of("mechanism", self.mechanism, _MECHANISMS)
-        if self.row_norm != "auto":
-            _check.positive("row_norm", self.row_norm, remedy='use "auto" or a public norm of rows')
-        _check.positive("target_bound", self.target_bound, remedy="give a public bound of |y|")
-        if self.min_honest != "auto":
-            remedy = 'use "auto" for a majority of the sites'
-            _check.positive_integer("min_honest", self.min_honest, remedy=remedy)
-        if self.n_moments not in ("auto", 1, 2):
-            raise InvalidInput(f'n_moments={self.n_moments!r}: must be 1, 2 or "auto"')
         if self.delta == 0 and self.mechanism == "gaussian":
             raise InvalidInput(
                 'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit import _check
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._hierarchical import HierarchicalEstimator
 from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
@@ -18,10 +19,12 @@ from tacit.protocols.shared_prior import SharedPriorProtocol, SharedPriorPublic
 
 __all__ = ["SharedPriorClassifier", "SharedPriorRegressor"]
 
-_MECHANISMS = ("auto", "gaussian", "two-sided-wishart")
-
 
 class _SharedPrior(HierarchicalEstimator):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "mechanism": [rule(_check.one_of, choices=("auto", "gaussian", "two-sided-wishart"))],
+    }
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -51,9 +54,6 @@ class _SharedPrior(HierarchicalEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.clip != "auto":
-            _check.positive("clip", self.clip, remedy='use clip="auto" or a public radius')
-        _check.one_of("mechanism", self.mechanism, _MECHANISMS)
         if self.delta == 0 and self.mechanism == "gaussian":
             raise InvalidInput(
                 'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tacit.estimators._base import (
     MultiTaskRegressor,
     outputs,
 )
+from tacit.estimators._constraints import Constraints, rule
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -36,14 +37,13 @@ def _statement(n_tasks: int) -> Statement:
 
 
 class _SingleTask(MultiTaskEstimator):
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
+    }
+
     def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha != "auto":
-            _check.non_negative("alpha", self.alpha, remedy='use alpha="auto" or a ridge strength')
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
@@ -60,6 +60,10 @@ class _SingleTask(MultiTaskEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         return self._learned(self._models(tuple(outputs(tasks, targets))))
+
+    @property
+    def _reads_batches(self) -> bool:
+        return True
 
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
         parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -17,10 +17,10 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Learned
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import Sizes, open_ledger
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.noise.entropy import entropy_from
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
@@ -78,6 +78,12 @@ class TransferEstimator(RowPrivateClassifier):
     """Common to both transfer classifiers: sources, packages, and one model per target."""
 
     eta: float | str
+    _parameter_constraints: ClassVar[Constraints] = {
+        "eta": [
+            "auto",
+            rule(_check.below, limit=1, included=True, remedy='use "auto", or a number in [0, 1]'),
+        ],
+    }
     _stacked = False  # whether a target weighs its groups' answers
 
     @abstractmethod
@@ -96,13 +102,6 @@ class TransferEstimator(RowPrivateClassifier):
     @property
     def _requested(self) -> SourceRequest:
         return getattr(self, "_sources", SourceRequest())
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.eta != "auto":
-            eta = _check.non_negative("eta", self.eta, remedy='use "auto", or a number in [0, 1]')
-            if eta > 1:
-                raise InvalidInput(f'eta={self.eta!r}: must be at most 1; use "auto"')
 
     def fit_source(self, X: Any, y: Any) -> SourcePackage:
         """Learn the source's models and return them as a package for other organisations.
@@ -126,7 +125,7 @@ class TransferEstimator(RowPrivateClassifier):
         sizes = Sizes.of(tasks, n_outputs)
         learner = self._learner(sizes)
         protocol = TransferProtocol(learner)
-        entropy = entropy_from(self.random_state).child("source", number)
+        entropy = self._checkpoint.entropy(self.random_state).child("source", number)
         run = self._conversation(protocol, tasks, sizes, entropy, charged=charged)
         return SourcePackage(
             design=learner.design,
@@ -213,7 +212,7 @@ class TransferEstimator(RowPrivateClassifier):
             packages = self._packages_within(tasks, targets, n_outputs)
         sizes = Sizes.of(targets, n_outputs)
         protocol = replace(self._protocol(sizes), sources=packages)
-        entropy = entropy_from(self.random_state).child("target")
+        entropy = self._checkpoint.entropy(self.random_state).child("target")
         run = self._conversation(protocol, targets, sizes, entropy, charged=together)
         arrays = self._arrays(protocol.models(run.models), design)
         return Learned(

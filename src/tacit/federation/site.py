@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacit._files import write_whole
+from tacit._files import whole_folder, write_whole
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, TacitError
 from tacit.federation.consent import Policy, consent, described
@@ -156,10 +155,8 @@ class Site:
     def _finish(self, seat: Seat) -> bytes:
         place = self.model(seat.terms.run)
         if not place.exists():
-            stage = place.with_name(".model")
-            shutil.rmtree(stage, ignore_errors=True)
-            seat.finish().save(stage)
-            stage.rename(place)  # whole or not at all
+            with whole_folder(place) as stage:
+                seat.finish().save(stage)
         return pack({"finished": seat.terms.run})
 
 

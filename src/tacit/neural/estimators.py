@@ -16,6 +16,7 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import Found, MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import Conversation, PrivateEstimator, Sizes
 from tacit.neural.cohort import LocalTraining
 from tacit.neural.finetune import FINE_TUNING
@@ -51,10 +52,41 @@ _FREE = (
 )
 
 
+_WHOLE = rule(_check.positive_integer, remedy="give a whole number ≥ 1")
+
+
+def cohort_from(name: str, given: Any) -> Cohort:
+    """Return who takes part in a round."""
+    remedy = (
+        '"everyone", the probability to join a round (a float below 1) or the number of members'
+    )
+    if isinstance(given, str | bool):
+        if given != "everyone":
+            raise InvalidInput(f"{name}={given!r}: must be {remedy}")
+        return Everyone()
+    if isinstance(given, int | np.integer):
+        return FixedSize(_check.positive_integer(name, given, remedy=f"give {remedy}"))
+    return Poisson(_check.fraction(name, given, remedy=f"give {remedy}"))
+
+
 class _Cohorts(PrivateEstimator):
     """Rounds in which a cohort trains a model and the curator releases the noisy mean update."""
 
     mechanism = "auto"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "model": [rule(_check.one_of, choices=_MODELS, kinds=(Model,))],
+        "n_rounds": [_WHOLE],
+        "cohort": [cohort_from],
+        "local_epochs": [_WHOLE],
+        "local_steps": [None, rule(_check.positive_integer, remedy="None counts epochs")],
+        "batch_size": [_WHOLE],
+        "learning_rate": [rule(_check.positive, remedy="0.1 is usual")],
+        "clip": [rule(_check.positive, allow_inf=True, remedy="give a public radius")],
+        "server": [rule(_check.one_of, choices=_SERVERS, kinds=(optax.GradientTransformation,))],
+        "server_rate": [rule(_check.positive, remedy="1.0 is usual")],
+        "fine_tune": [None, rule(_check.one_of, choices=("auto", *FINE_TUNING))],
+        "fine_tune_epochs": [_WHOLE],
+    }
     _pull: Pull = NoPull()
     _personal: bool = False
     _task_arrays = ("models_",)
@@ -111,46 +143,18 @@ class _Cohorts(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.model, Model):
-            _check.one_of("model", self.model, _MODELS)
-        for name in ("n_rounds", "local_epochs", "batch_size", "fine_tune_epochs"):
-            _check.positive_integer(name, getattr(self, name), remedy="give a whole number ≥ 1")
-        if self.local_steps is not None:
-            _check.positive_integer("local_steps", self.local_steps, remedy="None counts epochs")
-        for name in ("learning_rate", "server_rate"):
-            _check.positive(name, getattr(self, name), remedy="0.1 and 1.0 are usual")
-        _check.positive(
-            "clip", self.clip, allow_inf=not self._private, remedy="give a public radius"
-        )
-        if self.fine_tune is not None:
-            _check.one_of("fine_tune", self.fine_tune, ("auto", *FINE_TUNING))
+        if self._private:
+            _check.positive("clip", self.clip, remedy="give a public radius")
         if self.fine_tune == "kl" and not self._classifies:
             raise InvalidInput("fine_tune='kl': compares predicted classes; a regressor has none")
-        self._cohort()
-        self._server()
 
     def _strength(self) -> float:
         """Return λ of the pull."""
         return 0.0
 
-    def _cohort(self) -> Cohort:
-        given = self.cohort
-        remedy = (
-            '"everyone", the probability to join a round (a float below 1) or the number of members'
-        )
-        if isinstance(given, str | bool):
-            if given != "everyone":
-                raise InvalidInput(f"cohort={given!r}: must be {remedy}")
-            return Everyone()
-        if isinstance(given, int | np.integer):
-            size = _check.positive_integer("cohort", given, remedy=f"give {remedy}")
-            return FixedSize(size)
-        return Poisson(_check.fraction("cohort", given, remedy=f"give {remedy}"))
-
     def _server(self) -> optax.GradientTransformation:
         if isinstance(self.server, optax.GradientTransformation):
             return self.server
-        _check.one_of("server", self.server, _SERVERS)
         if self.server == "adam":
             return optax.adam(self.server_rate)
         return optax.sgd(self.server_rate, momentum=0.9 if self.server == "momentum" else None)
@@ -187,7 +191,7 @@ class _Cohorts(PrivateEstimator):
             steps=None if self.local_steps is None else int(self.local_steps),
         )
         rate, strength = float(self.learning_rate), self._strength()
-        cohort = self._cohort()
+        cohort = cohort_from("cohort", self.cohort)
         if isinstance(cohort, FixedSize) and cohort.size > sizes.n_tasks:
             raise InvalidInput(f"cohort={cohort.size}: there are only {sizes.n_tasks} tasks")
         return CohortProtocol(
@@ -199,7 +203,9 @@ class _Cohorts(PrivateEstimator):
             cohort=cohort,
             strength=strength,
             learning_rate=rate,
-            personal=self._personal,
+            # Who ends anew from the centre needs no model between turns, and trained from the centre
+            # its update says more than the distance of a model that has long been its own.
+            personal=self._personal and self.fine_tune != "auto",
             ending=Ending(self.fine_tune, int(self.fine_tune_epochs), strength, rate),
             classes=self._classifies,
             seed=0 if self.random_state is None else int(self.random_state),
@@ -276,6 +282,9 @@ class _Pulled(_Cohorts):
     """Local training under the pull (λ/2)‖w − w̃‖², in force at every step."""
 
     _pull: Pull = Quadratic()
+    _parameter_constraints: ClassVar[Constraints] = {
+        "strength": [rule(_check.positive, remedy="0.01 to 1 is usual")],
+    }
 
     def __init__(
         self,
@@ -326,10 +335,6 @@ class _Pulled(_Cohorts):
         )
         self.strength = strength
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check.positive("strength", self.strength, remedy="0.01 to 1 is usual")
-
     def _strength(self) -> float:
         return float(self.strength)
 
@@ -374,8 +379,9 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
         What moves the centre, by ``server_rate``; reads releases only.
     fine_tune : "auto", None, "vanilla", "mean-regularized", "kl" or "ewc"
         What a task does after the last release, for ``fine_tune_epochs``. "auto" lets every task
-        settle by its own rows whether to follow the centre and how closely, or to learn alone;
-        None keeps the models as the rounds left them, as printed in the paper.
+        settle by its own rows whether to follow the centre and how closely, or to learn alone, and
+        trains every round from the centre; all others keep personal models between rounds, and None
+        leaves them as the last round did, as printed in the paper.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`. ``random_state`` is also the public seed of
         the first parameters and of the order of minibatches (0 if it is None).

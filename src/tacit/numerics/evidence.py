@@ -39,8 +39,8 @@ class TasksUnderPriors(typing.Protocol):
         """Return log-evidence (m, size)."""
         ...
 
-    def models(self, candidates: Candidates, weights: Array) -> Array:
-        """Return averaged models (m, p)."""
+    def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
+        """Return models (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
         ...
 
 
@@ -77,12 +77,12 @@ def personal_models(
 
     Guarantee: row i depends on task i's rows and on public arguments only.
     """
-    pulled = tasks.evidence(shared) + log_weights[: shared.size] - np.log(shared.size)
+    pulled = log_weights[: shared.size] - np.log(shared.size)
+    models, together = tasks.averaged(shared, pulled)
     free = tasks.evidence(alone) + log_weights[shared.size :] - np.log(alone.size)
-    together = logsumexp(pulled, axis=1, keepdims=True)
-    by_itself = logsumexp(free, axis=1, keepdims=True)
-    coef, offset = tasks.frame.model(tasks.models(shared, np.exp(pulled - together)))
-    share = np.exp(by_itself - np.logaddexp(together, by_itself))
+    by_itself = logsumexp(free, axis=1)
+    coef, offset = tasks.frame.model(models)
+    share = np.exp(by_itself - np.logaddexp(together, by_itself))[:, None]
     return LocalFit(
         share * own.coef + (1 - share) * coef,
         share[:, 0] * own.intercept + (1 - share[:, 0]) * offset,

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
@@ -33,7 +33,7 @@ from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
 
-__all__ = ["Candidates", "Frame", "SquaredTasks", "finite_rows", "frame_rows"]
+__all__ = ["Candidates", "Frame", "ScoreForm", "SquaredTasks", "finite_rows", "frame_rows"]
 
 _LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
 _LARGEST = 1e100  # of a Gram matrix's entries
@@ -120,6 +120,24 @@ class _Spectrum:
 
 
 @dataclass(frozen=True)
+class ScoreForm:
+    """Whitened scores of tasks as functions of the mean μ: h − ν + Pν with ν = R⁻¹μ.
+
+    P = (I + RGR)⁻¹ for the task's Gram matrix G, and h = P·RZᵀy.
+    """
+
+    pull: Array  # h (m, p)
+    keep: Array  # P (m, p, p)
+    deviations: Array  # R's diagonal (p,)
+
+    @np.errstate(all="ignore")
+    def at(self, mean: Array) -> Array:
+        """Return scores (m, p) of one mean."""
+        nu = mean / self.deviations
+        return finite_rows(self.pull - nu + (self.keep @ nu[:, None])[:, :, 0])
+
+
+@dataclass(frozen=True)
 class SquaredTasks:
     """Tasks with the squared loss, kept as Gram matrices of (z, y).
 
@@ -161,27 +179,47 @@ class SquaredTasks:
             np.where(sound, tasks.counts, 0).astype(np.float64),
         )
 
-    @np.errstate(all="ignore")
     def scores(self, mean: Array, slope: float, level: float) -> Array:
         """Return whitened scores (m, p): (posterior mean − μ) in units of the prior's deviations.
 
         With R² = diag(τ_w I, τ_b) this is RᵀZᵀ(I + Z R RᵀZᵀ)⁻¹(y − Zμ), the generalised least
         squares score of μ. Its size is that of the targets, however far out a row lies.
         """
-        cross, ones, _ = self._residual(slice(None), mean)
-        spectrum = self._plain
-        inverse = slope / (1 + slope * spectrum.values)
-        seen = spectrum.turned(cross)
-        offset = np.zeros(len(seen))
+        parts = self._parts(self.frame.size**2)
+        found = [self._score_form(part, slope, level).at(mean) for part in parts]
+        return np.concatenate(found)
+
+    def score_form(self, slope: float, level: float) -> ScoreForm:
+        """Return the scores as functions of the mean, for many means at little cost."""
+        p = self.frame.size
+        pull, keep = np.empty((len(self.counts), p)), np.empty((len(self.counts), p, p))
+        form = ScoreForm(pull, keep, self._deviations(slope, level))
+        for part in self._parts(p * p):
+            found = self._score_form(part, slope, level)
+            pull[part], keep[part] = found.pull, found.keep
+        return form
+
+    def _deviations(self, slope: float, level: float) -> Array:
+        slopes = np.full(self.frame.origin.size, np.sqrt(slope))
+        return np.append(slopes, [np.sqrt(level)] * self.frame.intercept)
+
+    @np.errstate(all="ignore")
+    def _score_form(self, part: slice, slope: float, level: float) -> ScoreForm:
+        """Invert I + RGR block by block, from the eigenvectors of the slopes' block."""
+        d, deviations = self.frame.origin.size, self._deviations(slope, level)
+        spectrum = self._spectrum(part, None)
+        share = 1 / (1 + slope * spectrum.values)
+        keep = np.empty((len(share), self.frame.size, self.frame.size))
+        keep[:, :d, :d] = (spectrum.vectors * share[:, None, :]) @ spectrum.vectors.mT
         if self.frame.intercept:
-            left = ones - (inverse * seen * spectrum.ones).sum(axis=1)
-            spare = spectrum.counts - (inverse * spectrum.ones**2).sum(axis=1)
-            offset = level * left / (1 + level * np.maximum(spare, 0.0))
-        moved = spectrum.back(inverse * (seen - spectrum.ones * offset[:, None]))
-        scores = moved / np.sqrt(slope)
-        if self.frame.intercept:
-            scores = np.column_stack([scores, offset / np.sqrt(level)])
-        return finite_rows(scores)
+            spare = spectrum.counts - (slope * share * spectrum.ones**2).sum(axis=1)
+            schur = 1 + level * np.maximum(spare, 0.0)
+            along = np.sqrt(slope * level) * spectrum.back(share * spectrum.ones)
+            keep[:, :d, :d] += along[:, :, None] * (along / schur[:, None])[:, None, :]
+            keep[:, :d, d] = keep[:, d, :d] = -along / schur[:, None]
+            keep[:, d, d] = 1 / schur
+        pull = (keep @ (deviations * self.cross[part])[:, :, None])[:, :, 0]
+        return ScoreForm(pull, keep, deviations)
 
     @np.errstate(all="ignore")
     def evidence(self, candidates: Candidates) -> Array:
@@ -191,30 +229,52 @@ class SquaredTasks:
         """
         found = np.empty((len(self.counts), *candidates.shape))
         for part, s, k, _, inner in self._cells(candidates):
-            degrees = self.counts[part, None, None]
-            found[part, s, k] = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
+            found[part, s, k] = self._log_evidence(part, inner)
         return finite_rows(found.reshape(len(found), -1))
 
     @np.errstate(all="ignore")
-    def models(self, candidates: Candidates, weights: Array) -> Array:
-        """Return posterior means (m, p), averaged with ``weights`` (m, size) over candidates."""
-        shares = weights.reshape(-1, *candidates.shape)
-        models = np.zeros((len(self.counts), self.frame.size))
-        for part, s, k, spectrum, inner in self._cells(candidates):
-            share = shares[part, s, k]
-            total = share.sum(axis=(1, 2))
-            along = (inner.inverse * inner.seen[:, None]) * share.sum(axis=2)[:, :, None]
-            offset = (share * inner.offset).sum(axis=2)
-            along -= inner.inverse * spectrum.ones[:, None] * offset[:, :, None]
-            moved = spectrum.back(along.sum(axis=1))
-            if self.frame.intercept:
-                moved = np.column_stack([moved, offset.sum(axis=1)])
-            models[part] += moved + total[:, None] * candidates.means[k]
-        return finite_rows(models)
+    def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
+        """Return posterior means (m, p) averaged by evidence × weight, and log of its sum (m,).
 
-    @cached_property
-    def _plain(self) -> _Spectrum:
-        return self._spectrum(slice(None), None)
+        A candidate's part is added up relative to the best so far, so that no spectrum is taken
+        twice.
+        """
+        weights = log_weights.reshape(candidates.shape)
+        models = np.zeros((len(self.counts), self.frame.size))
+        total, best = np.zeros(len(models)), np.full(len(models), -np.inf)
+        for part, s, k, spectrum, inner in self._cells(candidates):
+            logs = self._log_evidence(part, inner) + weights[s, k]
+            top = np.maximum(best[part], logs.max(axis=(1, 2)))
+            fade = np.exp(best[part] - top)
+            share = np.exp(logs - top[:, None, None])
+            moved = self._moved(spectrum, inner, share)
+            mass = share.sum(axis=(1, 2))
+            moved += mass[:, None] * candidates.means[k]
+            models[part] = models[part] * fade[:, None] + moved
+            total[part], best[part] = total[part] * fade + mass, top
+        models, logs = models / total[:, None], best + np.log(total)
+        sound = np.isfinite(models).all(axis=1) & np.isfinite(logs)
+        return finite_rows(models), np.where(sound, logs, logsumexp(log_weights))
+
+    def _moved(self, spectrum: _Spectrum, inner: _Cell, share: Array) -> Array:
+        """Return what a cell's posterior means add to its mean, summed with weights (b, a, c)."""
+        along = (inner.inverse * inner.seen[:, None]) * share.sum(axis=2)[:, :, None]
+        offset = (share * inner.offset).sum(axis=2)
+        along -= inner.inverse * spectrum.ones[:, None] * offset[:, :, None]
+        moved = spectrum.back(along.sum(axis=1))
+        return np.column_stack([moved, offset.sum(axis=1)]) if self.frame.intercept else moved
+
+    def _log_evidence(self, part: slice, inner: _Cell) -> Array:
+        """Return (b, a, c) of one shape and mean."""
+        degrees = self.counts[part, None, None]
+        found: Array = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
+        return found
+
+    def _parts(self, width: int) -> Iterator[slice]:
+        """Yield tasks, so many at a time as a temporary array of that width can hold."""
+        step = max(1, _CHUNK // max(width, 1))
+        for low in range(0, len(self.counts), step):
+            yield slice(low, min(low + step, len(self.counts)))
 
     def _spectrum(self, part: slice, root: Array | None) -> _Spectrum:
         d = self.frame.origin.size
@@ -241,11 +301,9 @@ class SquaredTasks:
         return left[:, :d], ones, np.maximum(square, least)
 
     def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, int, _Spectrum, _Cell]]:
-        m, d = len(self.counts), self.frame.origin.size
+        d = self.frame.origin.size
         width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
-        step = max(1, _CHUNK // max(width, 1))
-        for low in range(0, m, step):
-            part = slice(low, min(low + step, m))
+        for part in self._parts(width):
             for s, root in enumerate(candidates.shapes):
                 spectrum = self._spectrum(part, root)
                 for k, mean in enumerate(candidates.means):

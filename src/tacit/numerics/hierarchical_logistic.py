@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
@@ -59,8 +60,13 @@ class LogisticTasks:
         batched_map(fill, self._buckets())
         return finite_rows(found)
 
-    def models(self, candidates: Candidates, weights: Array) -> Array:
-        """Return modes (m, p), averaged with ``weights`` (m, size) over candidates."""
+    def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
+        """Return modes (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
+        logs = self.evidence(candidates) + log_weights
+        total = logsumexp(logs, axis=1)
+        return self._models(candidates, np.exp(logs - total[:, None])), total
+
+    def _models(self, candidates: Candidates, weights: Array) -> Array:
         models = np.zeros((self.tasks.n_tasks, self.frame.size))
         priors = self._priors(candidates)
 

@@ -6,7 +6,7 @@ start from, and the fall-back when what is shared does not help.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from tacit._types import Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
 from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
@@ -80,7 +81,7 @@ def local_fit(
     *,
     alpha: float | str = "auto",
     intercept: bool = True,
-    priors: Sequence[Mapping[str, Array]] = ({},),
+    priors: Sequence[Prior] = (Prior(),),
 ) -> LocalFit:
     """Fit every task on its own rows, under one prior or the leave-one-out average over several.
 
@@ -90,14 +91,13 @@ def local_fit(
         Strength on the scale of scikit-learn's ``Ridge`` (1/C of ``LogisticRegression``); "auto"
         averages the path with `leave_one_out_weights`.
     priors
-        Each with any of ``prior_mean`` and ``prior_covariance`` of `ridge_paths`; an empty one is
-        single-task learning, and among several makes falling back one of the candidates. Alone
-        with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
+        A plain one is single-task learning, and among several makes falling back one of the
+        candidates. Alone with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
 
     Guarantee: row i of the result depends on task i's rows (and on ``priors``) only, bit for bit:
     fitted alone, the task finds the same. A task that finds no finite model gets zero.
     """
-    alone = alpha == "auto" and intercept and len(priors) == 1 and not priors[0]
+    alone = alpha == "auto" and intercept and len(priors) == 1 and priors[0].plain
     with quiet_arithmetic():
         parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
         fit = LocalFit(
@@ -112,14 +112,14 @@ def _fit(
     loss: Loss,
     alpha: float | str,
     intercept: bool,
-    priors: Sequence[Mapping[str, Array]],
+    priors: Sequence[Prior],
 ) -> LocalFit:
     if isinstance(alpha, str):
         alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
     else:
         alphas = np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
     fit = ridge_paths if loss.name == "squared" else logistic_paths
-    paths = [fit(tasks, alphas, intercept=intercept, **prior) for prior in priors]
+    paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
     errors = np.concatenate([path.loo_errors for path in paths])
     weights = leave_one_out_weights(errors, tasks.counts, loss)
     coef = np.concatenate([path.coef for path in paths])

@@ -24,7 +24,7 @@ from tacit.losses import LogisticLoss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
-from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.prior import Prior, PriorFrame, alpha_table
 from tacit.numerics.stacks import settled, solve
 from tacit.numerics.threads import batched_map
 
@@ -69,9 +69,7 @@ def logistic_paths(
     alphas: Array | float,
     *,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> LogisticPath:
     """Fit every task at every strength.
@@ -84,10 +82,8 @@ def logistic_paths(
         Strengths, for all tasks or for each.
     targets : ndarray of shape (N,), optional
         Labels in {0, 1} in stored order; those of ``tasks`` if absent.
-    prior_mean : ndarray of shape (d,) or (m, d), optional
-        Where models are pulled to (zero if absent).
-    prior_covariance, prior_precision : ndarray of shape (d, d), optional
-        Shape of the pull, one or the other (identity if absent).
+    prior : Prior, optional
+        What models are pulled to, and the shape of the pull; zero and the identity if absent.
     intercept : bool
         Fit an intercept for each task: unpenalised where both classes occur, and with strength
         α where only one does (it would be infinite otherwise).
@@ -102,8 +98,8 @@ def logistic_paths(
     Leave-one-out is one Newton step from the full fit (ALO): with H the Hessian and
     ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
     """
-    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
-    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    frame = (prior or Prior()).frame(tasks)
+    problem = _Problem.build(tasks, alphas, targets, frame, intercept)
     m, a = problem.table.shape
     coef, offset = np.empty((a, m, tasks.X.shape[1])), np.zeros((a, m))
     left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
@@ -113,7 +109,7 @@ def logistic_paths(
         reduced = problem.reduced(bucket)
         for k, stack, u in reduced.path(bucket.mask):
             V, b = reduced.expand(u)
-            models = prior.models(V[:, None], bucket.tasks)[:, 0]
+            models = frame.models(V[:, None], bucket.tasks)[:, 0]
             coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(models, b)
             z = _approximate_leave_one_out(stack, u)
             loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
@@ -133,9 +129,7 @@ def logistic_kfold(
     n_folds: int = 5,
     random_state: int | None = None,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> Array:
     """Predict every row by fits without the row's fold, at every strength.
@@ -150,8 +144,8 @@ def logistic_kfold(
         Log-odds of every row, in stored order. A row whose fold is its whole task is predicted
         by the prior.
     """
-    prior = Prior.build(tasks, prior_mean, prior_covariance, prior_precision)
-    problem = _Problem.build(tasks, alphas, targets, prior, intercept)
+    frame = (prior or Prior()).frame(tasks)
+    problem = _Problem.build(tasks, alphas, targets, frame, intercept)
     folds = _stratified_folds(tasks, problem.y, n_folds, random_state)
     predictions = np.empty((problem.table.shape[1], len(problem.y)))
 
@@ -180,7 +174,7 @@ class _Problem:
 
     X: Array
     y: Array
-    prior: Prior
+    frame: PriorFrame
     table: Array
     intercept: bool
 
@@ -190,16 +184,16 @@ class _Problem:
         tasks: TaskSet,
         alphas: Array | float,
         targets: Array | None,
-        prior: Prior,
+        frame: PriorFrame,
         intercept: bool,
     ) -> _Problem:
         y = np.asarray(row_targets(tasks, targets), dtype=np.float64)
         if not ((y >= 0) & (y <= 1)).all():
             raise InvalidInput("targets: labels must lie in {0, 1}; encode the classes first")
-        return cls(tasks.X, y, prior, alpha_table(alphas, len(tasks.offsets) - 1), intercept)
+        return cls(tasks.X, y, frame, alpha_table(alphas, len(tasks.offsets) - 1), intercept)
 
     def reduced(self, bucket: Bucket) -> _Reduced:
-        rows = self.prior.rows(bucket, self.X)
+        rows = self.frame.rows(bucket, self.X)
         basis = None
         if rows.shape[1] < rows.shape[2]:
             # The penalised optimum lies in the span of the rows: solve in those coordinates.
@@ -207,7 +201,7 @@ class _Problem:
             rows = np.ascontiguousarray(triangle.transpose(0, 2, 1))
         if self.intercept:
             rows = np.concatenate([rows, bucket.mask[:, :, None].astype(np.float64)], axis=2)
-        offset = np.broadcast_to(self.prior.predictions(bucket, self.X), bucket.mask.shape)
+        offset = np.broadcast_to(self.frame.predictions(bucket, self.X), bucket.mask.shape)
         return _Reduced(
             rows, offset, bucket.stack(self.y), basis, self.table[bucket.tasks], self.intercept
         )

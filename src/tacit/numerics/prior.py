@@ -19,55 +19,69 @@ from tacit.numerics.buckets import Bucket
 if TYPE_CHECKING:
     from tacit.tasks import TaskSet
 
-__all__ = ["Prior", "alpha_table"]
+__all__ = ["Prior", "PriorFrame", "alpha_table"]
 
 _RANK_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Mean (d,), (m, d) or absent, and root S (d, r) of the covariance, absent for identity."""
+    """What a task's slopes are pulled to.
 
-    mean: Array | None
-    root: Array | None
-    n_features: int
+    Parameters
+    ----------
+    mean : ndarray of shape (d,) or (m, d), optional
+        Where to, for all tasks or for each; zero if absent.
+    covariance : ndarray of shape (d, d), optional
+        How little each direction is held, up to a scale; the identity if absent. It may be
+        singular: models then differ from the mean only where it has variance.
+    """
 
-    @classmethod
-    def build(
-        cls,
-        tasks: TaskSet,
-        mean: Array | None,
-        covariance: Array | None,
-        precision: Array | None,
-    ) -> Prior:
-        """Check a prior given by its covariance or by its precision."""
+    mean: Array | None = None
+    covariance: Array | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is known beforehand: the ridge of a task that learns alone."""
+        return self.mean is None and self.covariance is None
+
+    @property
+    def unit_root(self) -> Array | None:
+        """S with S Sᵀ the covariance scaled to mean variance 1; None for the identity."""
+        if self.covariance is None:
+            return None
+        values, vectors = np.linalg.eigh(self.covariance)
+        values = np.maximum(values, 0.0)
+        root: Array = vectors * np.sqrt(values / values.mean())
+        return root
+
+    def frame(self, tasks: TaskSet) -> PriorFrame:
+        """Check the prior against the sizes of ``tasks`` and return its coordinates."""
         m, d = len(tasks.offsets) - 1, tasks.X.shape[1]
-        if covariance is not None and precision is not None:
-            raise InvalidInput("prior_covariance, prior_precision: give one of them, not both")
+        mean, root = self.mean, None
         if mean is not None:
             mean = np.asarray(mean, dtype=np.float64)
             if mean.shape not in ((d,), (m, d)):
                 raise InvalidInput(
-                    f"prior_mean of shape {mean.shape}: must be ({d},) or ({m}, {d})"
+                    f"prior.mean of shape {mean.shape}: must be ({d},) or ({m}, {d})"
                 )
             if mean.ndim == 1 and not np.isfinite(mean).all():
-                raise InvalidInput("prior_mean: must be finite")
+                raise InvalidInput("prior.mean: must be finite")
             # A mean of the task's own that is not finite is that task's affair, and counts as zero.
             mean = np.where(np.isfinite(mean).all(axis=-1, keepdims=True), mean, 0.0)
-        root = None
-        if covariance is not None:
-            values, vectors = _spectrum("prior_covariance", covariance, d)
+        if self.covariance is not None:
+            values, vectors = _spectrum("prior.covariance", self.covariance, d)
             kept = values > _RANK_TOLERANCE * max(values[-1], 0)
             root = vectors[:, kept] * np.sqrt(values[kept])
-        elif precision is not None:
-            values, vectors = _spectrum("prior_precision", precision, d)
-            if values[0] <= _RANK_TOLERANCE * values[-1]:
-                raise InvalidInput(
-                    "prior_precision: must be positive definite; give prior_covariance instead if "
-                    "some directions have no variance"
-                )
-            root = vectors / np.sqrt(values)
-        return cls(mean, root, d)
+        return PriorFrame(mean, root)
+
+
+@dataclass(frozen=True)
+class PriorFrame:
+    """Mean (d,), (m, d) or absent, and root S (d, r) of the covariance, absent for identity."""
+
+    mean: Array | None
+    root: Array | None
 
     def rows(self, bucket: Bucket, X: Array) -> Array:
         """Return the bucket's rows in the prior's coordinates, (b, n, r)."""

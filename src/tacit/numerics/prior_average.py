@@ -8,7 +8,6 @@ models are averaged over candidates and scales, each weighted by how well it exp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,11 +17,12 @@ from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.local_fit import LocalFit, local_fit, relative_strengths
 from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.prior import Prior
 from tacit.numerics.stacks import eigh, settled, weighted
 from tacit.numerics.threads import batched_map, quiet_arithmetic
 from tacit.tasks import TaskSet
 
-__all__ = ["CandidatePrior", "averaged_fit"]
+__all__ = ["averaged_fit"]
 
 # Far beyond the strengths of a task on its own: a good prior mean may deserve to be kept as it is.
 _STRENGTHS = np.logspace(-4, 5, 19)
@@ -35,28 +35,10 @@ _BATCH_ROWS = 400_000
 _LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
 
 
-@dataclass(frozen=True)
-class CandidatePrior:
-    """Prior mean (d,), None for zero, and covariance (d, d) up to scale, None for identity."""
-
-    mean: Array | None = None
-    covariance: Array | None = None
-
-    @property
-    def root(self) -> Array | None:
-        """S with S Sᵀ the covariance, scaled to mean variance 1."""
-        if self.covariance is None:
-            return None
-        values, vectors = np.linalg.eigh(self.covariance)
-        values = np.maximum(values, 0.0)
-        root: Array = vectors * np.sqrt(values / values.mean())
-        return root
-
-
 def averaged_fit(
     tasks: TaskSet,
     loss: Loss,
-    candidates: Sequence[CandidatePrior],
+    candidates: Sequence[Prior],
     *,
     intercept: bool = True,
     own: LocalFit | None = None,
@@ -96,23 +78,18 @@ def averaged_fit(
 
 
 def _averaged_logistic(
-    tasks: TaskSet, candidates: Sequence[CandidatePrior], own: LocalFit, intercept: bool
+    tasks: TaskSet, candidates: Sequence[Prior], own: LocalFit, intercept: bool
 ) -> tuple[Array, Array]:
     """Return models (m, d) and intercepts (m,)."""
     # tr(XᵀX)/(n α) is the prior variance of a row's log-odds.
     widest = tasks.n_features / (_LARGEST_LOG_ODDS**2 * tasks.counts)
-    unit = relative_strengths(tasks, np.ones(1), intercept=intercept)
-    alphas = unit * widest[:, None] * _LOGISTIC_STRENGTHS
+    base = relative_strengths(tasks, np.ones(1), intercept=intercept)
+    alphas = base * widest[:, None] * _LOGISTIC_STRENGTHS
     coefs, offsets, scores = [], [], []
-    for number, candidate in enumerate([CandidatePrior(), *candidates]):
-        root = candidate.root
-        path = logistic_paths(
-            tasks,
-            alphas,
-            prior_mean=candidate.mean,
-            prior_covariance=None if root is None else root @ root.T,
-            intercept=intercept,
-        )
+    for number, candidate in enumerate([Prior(), *candidates]):
+        root = candidate.unit_root
+        unit = Prior(candidate.mean, None if root is None else root @ root.T)
+        path = logistic_paths(tasks, alphas, prior=unit, intercept=intercept)
         weights, score = _normalised(path.log_evidence)
         coefs.append(weighted(weights, path.coef) if number else own.coef)
         offsets.append(weighted(weights, path.intercept) if number else own.intercept)
@@ -129,7 +106,7 @@ def _normalised(log_weights: Array) -> tuple[Array, Array]:
 
 
 def _by_covariance(
-    candidates: Sequence[CandidatePrior],
+    candidates: Sequence[Prior],
 ) -> list[tuple[Array | None, list[Array | None]]]:
     """Group candidates that share a covariance: one decomposition serves all their means.
 
@@ -142,12 +119,12 @@ def _by_covariance(
                 means.append(candidate.mean)
                 break
         else:
-            groups.append((candidate.covariance, candidate.root, [candidate.mean]))
+            groups.append((candidate.covariance, candidate.unit_root, [candidate.mean]))
     return [(root, means) for _, root, means in groups]
 
 
 def _averaged_ridge(
-    tasks: TaskSet, candidates: Sequence[CandidatePrior], own: LocalFit, intercept: bool
+    tasks: TaskSet, candidates: Sequence[Prior], own: LocalFit, intercept: bool
 ) -> tuple[Array, Array]:
     """Return models (m, d) and intercepts (m,)."""
     groups = _by_covariance(candidates)

@@ -17,6 +17,7 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.local_fit import STRENGTHS, LocalFit, relative_strengths
 from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
 from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
@@ -75,15 +76,15 @@ def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
     """Return the fits under one family; a level is a column of the rows while they are fitted."""
     strengths = np.asarray(family.strengths)
     if family.level is None or not intercept:
-        prior = {"prior_mean": family.mean, "prior_covariance": family.covariance}
-        return fit(tasks, strengths, intercept=intercept, **prior)
+        prior = Prior(family.mean, family.covariance)
+        return fit(tasks, strengths, intercept=intercept, prior=prior)
     d = tasks.n_features
     covariance = np.zeros((d + 1, d + 1))
     covariance[:d, :d], covariance[d, d] = family.covariance, family.level_variance
     mean = np.broadcast_to(family.mean, (tasks.n_tasks, d))
     mean = np.concatenate([mean, family.level[:, None]], axis=1)
-    prior = {"prior_mean": mean, "prior_covariance": covariance}
-    path = fit(tasks.with_intercept(), strengths, intercept=False, **prior)
+    prior = Prior(mean, covariance)
+    path = fit(tasks.with_intercept(), strengths, intercept=False, prior=prior)
     return replace(path, coef=path.coef[..., :d], intercept=path.coef[..., d])
 
 

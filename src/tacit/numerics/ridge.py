@@ -19,7 +19,7 @@ import numpy as np
 from tacit._types import Array
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.objective import row_targets
-from tacit.numerics.prior import Prior, alpha_table
+from tacit.numerics.prior import Prior, PriorFrame, alpha_table
 from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
 
@@ -84,9 +84,7 @@ def ridge_paths(
     alphas: Array | float,
     *,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> RidgePath:
     """Fit every task at every strength.
@@ -99,11 +97,8 @@ def ridge_paths(
         Strengths, for all tasks or for each.
     targets : ndarray of shape (N,), optional
         Targets in stored order; those of ``tasks`` if absent.
-    prior_mean : ndarray of shape (d,) or (m, d), optional
-        Where models are pulled to (zero if absent).
-    prior_covariance, prior_precision : ndarray of shape (d, d), optional
-        Shape of the pull, one or the other (identity if absent). A covariance may be singular:
-        models then differ from the mean only where it has variance.
+    prior : Prior, optional
+        What models are pulled to, and the shape of the pull; zero and the identity if absent.
     intercept : bool
         Fit an unpenalised intercept for each task. Leave-one-out is exact: it moves the
         intercept too. The lone row of a one-row task is predicted by the prior, intercept zero.
@@ -113,9 +108,7 @@ def ridge_paths(
     RidgePath
         Models, intercepts and leave-one-out residuals.
     """
-    y, prior, table = _prepared(
-        tasks, targets, alphas, prior_mean, prior_covariance, prior_precision
-    )
+    y, frame, table = _prepared(tasks, targets, alphas, prior)
     m, a = table.shape
     coef = np.empty((a, m, tasks.X.shape[1]))
     offset = np.zeros((a, m))
@@ -124,8 +117,8 @@ def ridge_paths(
 
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
-        V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
-        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket)
+        V, b, loo = _bucket_path(tasks.X, y, bucket, frame, chosen, intercept)
+        models, mean_square = frame.models(V, bucket.tasks), _mean_square(loo, bucket)
         _settle(models, b, mean_square)
         coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
@@ -141,9 +134,7 @@ def ridge_best(
     alphas: Array | float,
     *,
     targets: Array | None = None,
-    prior_mean: Array | None = None,
-    prior_covariance: Array | None = None,
-    prior_precision: Array | None = None,
+    prior: Prior | None = None,
     intercept: bool = False,
 ) -> RidgeFit:
     """Fit every task at the strength with its least leave-one-out error.
@@ -155,9 +146,7 @@ def ridge_best(
     RidgeFit
         Chosen strengths, models, intercepts and leave-one-out residuals.
     """
-    y, prior, table = _prepared(
-        tasks, targets, alphas, prior_mean, prior_covariance, prior_precision
-    )
+    y, frame, table = _prepared(tasks, targets, alphas, prior)
     m = len(table)
     coef = np.empty((m, tasks.X.shape[1]))
     alpha, offset, errors = np.empty(m), np.zeros(m), np.empty(m)
@@ -165,8 +154,8 @@ def ridge_best(
 
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
-        V, b, loo = _bucket_path(tasks.X, y, bucket, prior, chosen, intercept)
-        models, mean_square = prior.models(V, bucket.tasks), _mean_square(loo, bucket)
+        V, b, loo = _bucket_path(tasks.X, y, bucket, frame, chosen, intercept)
+        models, mean_square = frame.models(V, bucket.tasks), _mean_square(loo, bucket)
         _settle(models, b, mean_square)
         row, best = np.arange(len(V)), np.argmin(mean_square, axis=1)
         coef[bucket.tasks] = models[row, best]
@@ -193,21 +182,18 @@ def _prepared(
     tasks: TaskSet,
     targets: Array | None,
     alphas: Array | float,
-    mean: Array | None,
-    covariance: Array | None,
-    precision: Array | None,
-) -> tuple[Array, Prior, Array]:
-    y = row_targets(tasks, targets)
-    prior = Prior.build(tasks, mean, covariance, precision)
-    return np.asarray(y, dtype=np.float64), prior, alpha_table(alphas, len(tasks.offsets) - 1)
+    prior: Prior | None,
+) -> tuple[Array, PriorFrame, Array]:
+    y, frame = row_targets(tasks, targets), (prior or Prior()).frame(tasks)
+    return np.asarray(y, dtype=np.float64), frame, alpha_table(alphas, len(tasks.offsets) - 1)
 
 
 def _bucket_path(
-    X: Array, y: Array, bucket: Bucket, prior: Prior, alphas: Array, intercept: bool
+    X: Array, y: Array, bucket: Bucket, frame: PriorFrame, alphas: Array, intercept: bool
 ) -> tuple[Array, Array, Array]:
     """Return models (b, a, r), intercepts (b, a) and leave-one-out residuals (b, a, n)."""
-    rows = prior.rows(bucket, X)
-    target = bucket.stack(y) - prior.predictions(bucket, X)
+    rows = frame.rows(bucket, X)
+    target = bucket.stack(y) - frame.predictions(bucket, X)
     counts = bucket.counts[:, None]
     raw, row_mean, target_mean = target, np.zeros(0), 0.0
     if intercept:

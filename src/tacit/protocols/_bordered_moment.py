@@ -18,7 +18,7 @@ from tacit.privacy.bounds import SecondMoment, VectorClip
 from tacit.privacy.mechanisms import Mechanism
 from tacit.protocols._shrinkage import Shape, shrink_spectrum
 
-__all__ = ["BORDER", "Prior", "border", "moment_bound", "read_prior"]
+__all__ = ["BORDER", "ReadPrior", "border", "moment_bound", "read_prior"]
 
 # B: more of it and the mean is clearer, the second moment less so. A public constant; errors differ
 # by 1 to 10 % for B between 0.3 and 0.7, whether tasks share a mean or a subspace.
@@ -39,7 +39,7 @@ def moment_bound() -> SecondMoment:
 
 
 @dataclass(frozen=True)
-class Prior:
+class ReadPrior:
     """What the models have in common: their shape and their mean (k, d), both from the release.
 
     The mean, in units of the clip, is None where it does not stand out.
@@ -49,7 +49,7 @@ class Prior:
     mean: Array | None
 
 
-def read_prior(release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs: int) -> Prior:
+def read_prior(release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs: int) -> ReadPrior:
     """Return the prior behind a noisy bordered moment (the sum over tasks).
 
     Each direction of the mean is shrunk by the noise-to-signal ratio the moment shows there; a
@@ -67,9 +67,9 @@ def read_prior(release: Array, mechanism: Mechanism, *, n_tasks: int, n_outputs:
     variance = (mechanism.deviation(release.shape) / divisor) ** 2
     expected = variance * mean.size
     if float(np.sum(mean**2)) <= expected + 3 * variance * math.sqrt(2 * mean.size):
-        return Prior(shape, None)
+        return ReadPrior(shape, None)
     signal = (shape.excess + shape.floor) / (n_tasks * n_outputs)
     coordinates = mean if shape.vectors is None else mean @ shape.vectors
     coordinates = coordinates * (signal / (signal + variance))
     mean = coordinates if shape.vectors is None else coordinates @ shape.vectors.T
-    return Prior(shape, mean if mean.any() else None)
+    return ReadPrior(shape, mean if mean.any() else None)

@@ -6,14 +6,14 @@ round's bound limits it, whatever it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.evidence import TasksUnderPriors, evidence_messages
-from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
+from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTasks
 from tacit.numerics.hierarchical_logistic import LogisticTasks
 from tacit.numerics.local_fit import LocalFit
 from tacit.protocols._hierarchical_reading import SPREAD_WEIGHT, cast_votes
@@ -27,9 +27,53 @@ __all__ = ["HierarchicalHome", "centres", "evidence", "magnitudes", "scores", "s
 class HierarchicalHome:
     """What a stack of tasks keeps: rows by output, own fits, and rows in the public frame."""
 
-    outputs: Outputs
+    outputs: Outputs  # none where a call is answered from ``kept`` alone
     own: tuple[LocalFit, ...]
     framed: tuple[TasksUnderPriors, ...] = ()
+    forms: tuple[ScoreForm, ...] = ()  # of the scores, for the squared loss
+    kept: dict[str, Array] = field(default_factory=dict)  # what is remembered between calls
+
+    @classmethod
+    def of(cls, outputs: Outputs, own: tuple[LocalFit, ...]) -> HierarchicalHome:
+        """Return the home of tasks with these own fits."""
+        kept = {
+            "coef": np.stack([fit.coef for fit in own], axis=1),
+            "intercept": np.stack([fit.intercept for fit in own], axis=1),
+        }
+        return cls(outputs, own, kept=kept)
+
+    @classmethod
+    def remembering(cls, kept: dict[str, Array], outputs: Outputs = ()) -> HierarchicalHome:
+        """Return the home that ``kept`` is of."""
+        coef, intercept = kept["coef"], kept["intercept"]
+        own = tuple(LocalFit(coef[:, c], intercept[:, c]) for c in range(coef.shape[1]))
+        forms: tuple[ScoreForm, ...] = ()
+        if "pull" in kept:
+            forms = tuple(
+                ScoreForm(kept["pull"][:, c], kept[f"keep_{c}"], kept["deviations"][0])
+                for c in range(coef.shape[1])
+            )
+        return cls(outputs, own, forms=forms, kept=kept)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.kept["coef"])
+
+    def scored(self, slope: float, level: float) -> HierarchicalHome:
+        """Return the home that has its scores ready for any mean, where they are linear in it."""
+        if self.forms or not all(isinstance(rows, SquaredTasks) for rows in self.framed):
+            return self
+        forms = tuple(
+            rows.score_form(slope, level) for rows in self.framed if isinstance(rows, SquaredTasks)
+        )
+        kept = {
+            **self.kept,
+            "pull": np.stack([form.pull for form in forms], axis=1),
+            "deviations": np.tile(forms[0].deviations, (self.n_tasks, 1)),
+            **{f"keep_{c}": form.keep for c, form in enumerate(forms)},
+        }
+        return replace(self, forms=forms, kept=kept)
 
     def under(self, frame: Frame, loss: Loss) -> HierarchicalHome:
         """Return the home whose rows are in the coordinates of ``frame``."""
@@ -40,7 +84,7 @@ class HierarchicalHome:
             SquaredTasks.of(rows, frame) if squared else LogisticTasks(frame, rows)
             for rows in self.outputs
         )
-        return HierarchicalHome(self.outputs, self.own, framed)
+        return replace(self, framed=framed)
 
 
 def _features(rows: TaskSet) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from tacit._types import AnyArray, Array
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
 __all__ = ["Outputs", "Priors", "fitted", "joining", "shadow"]
 
 Outputs = tuple[TaskSet, ...]
 """A stack of tasks, once per output."""
-Priors = Sequence[Mapping[str, Array]]
+Priors = Sequence[Prior]
 
 
 def fitted(
@@ -35,7 +36,7 @@ def fitted(
     """
     models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
     for number, rows in enumerate(outputs):
-        candidates: Priors = ({},) if priors is None else priors[number]
+        candidates: Priors = (Prior(),) if priors is None else priors[number]
         fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models

@@ -29,7 +29,7 @@ from tacit.errors import PrivacyLeak
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
 from tacit.numerics.hierarchical import Candidates, Frame
-from tacit.numerics.local_fit import LocalFit, local_fit
+from tacit.numerics.local_fit import local_fit
 from tacit.privacy.bounds import Bound, NonNegativeClip, SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.mechanisms.laws import Coordinates
@@ -309,14 +309,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
         own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
-        return HierarchicalHome(outputs, own)
+        return HierarchicalHome.of(outputs, own)
 
     def memory(self, home: HierarchicalHome) -> dict[str, Array]:
-        """Return the own fits."""
-        return {
-            "coef": np.stack([fit.coef for fit in home.own], axis=1),
-            "intercept": np.stack([fit.intercept for fit in home.own], axis=1),
-        }
+        """Return the own fits and, once they are asked for, the scores as functions of the mean."""
+        return home.kept
 
     def resume(
         self,
@@ -325,10 +322,13 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         memory: dict[str, Any],
     ) -> HierarchicalHome:
         """Take the own fits up again."""
-        fits = (
-            LocalFit(memory["coef"][:, c], memory["intercept"][:, c]) for c in range(self.n_outputs)
-        )
-        return HierarchicalHome(one_vs_rest(rows, self.n_outputs), tuple(fits))
+        return HierarchicalHome.remembering(memory, one_vs_rest(rows, self.n_outputs))
+
+    def recall(self, memory: dict[str, Any], call: Call) -> HierarchicalHome | None:
+        """Answer score rounds from what is remembered."""
+        if "pull" not in memory or self.rounds()[call.round].name != "scores":
+            return None
+        return HierarchicalHome.remembering(memory)
 
     def speak(
         self,
@@ -340,19 +340,21 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         """Say what the round asks for; zero once nobody shares."""
         round = self.rounds()[call.round]
         if public.closed:
-            return home, joining(np.zeros((home.outputs[0].n_tasks, *round.sent)), joined)
-        if public.frame is not None:
+            return home, joining(np.zeros((home.n_tasks, *round.sent)), joined)
+        scoring = round.name in ("length", "scores")
+        if public.frame is not None and not (scoring and home.forms):
             home = home.under(public.frame, self.loss)
+        if scoring:
+            home = home.scored(self.plan.slope, self.plan.level)
         return home, joining(self._said(home, public, round), joined)
 
     def _said(self, home: HierarchicalHome, public: HierarchicalPublic, round: Round) -> Array:
-        rows = home.outputs[0]
         if round.name == "scale":
-            return at_home.spreads(rows, intercept=self.fit_intercept)
+            return at_home.spreads(home.outputs[0], intercept=self.fit_intercept)
         if round.name == "magnitude":
-            return at_home.magnitudes(rows)
+            return at_home.magnitudes(home.outputs[0])
         if round.name == "centre":
-            return at_home.centres(rows, known(public.scale), public.magnitude)
+            return at_home.centres(home.outputs[0], known(public.scale), public.magnitude)
         if round.name in ("length", "scores"):
             found = self._scores(home, known(public.reading).mean)
             if round.name == "scores":
@@ -370,7 +372,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
 
     def _scores(self, home: HierarchicalHome, means: Array) -> Array:
         """Return scores (m, k, p) with the level's part in the targets' units."""
-        found = at_home.scores(home, means, self.plan.slope, self.plan.level)
+        if home.forms:
+            pairs = zip(home.forms, means, strict=True)
+            found = np.stack([form.at(mean) for form, mean in pairs], axis=1)
+        else:
+            found = at_home.scores(home, means, self.plan.slope, self.plan.level)
         if self.fit_intercept:
             found[..., -1] *= math.sqrt(self.plan.level)
         return found

@@ -20,6 +20,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
@@ -122,7 +123,7 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
         return fitted(
             home,
             self.loss,
-            pulls if given else [({}, *pull) for pull in pulls],
+            pulls if given else [(Prior(), *pull) for pull in pulls],
             intercept=self.fit_intercept,
             alpha=self.alpha if given else "auto",
         )
@@ -132,10 +133,10 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
         if not informative:
             return ()
         if self.clip is not None:
-            return ({"prior_mean": centre[:-1]},)
+            return (Prior(centre[:-1]),)
         norm = float(np.linalg.norm(centre[:-1]))
         if norm == 0:
             return ()
         unit = centre[:-1] / norm
         eye, along = np.eye(len(unit)), np.outer(unit, unit)
-        return [{"prior_covariance": eye + variance * along} for variance in _ALONG]
+        return [Prior(covariance=eye + variance * along) for variance in _ALONG]

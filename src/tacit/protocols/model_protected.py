@@ -22,6 +22,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
@@ -117,15 +118,15 @@ def candidate_priors(shape: Shape | None) -> Priors:
     A flat shape gives the plain single-task fit, nothing else.
     """
     if shape is None or shape.flat:
-        return ({},)
+        return (Prior(),)
     if shape.vectors is None:
         # Posterior means are uncertain in every feature: the whole floor, and falling back, stay.
         shares = (1.0, _FLOOR_SHARES[0])
-        return ({}, *({"prior_covariance": shape.covariance(share)} for share in shares))
+        return (Prior(), *(Prior(covariance=shape.covariance(share)) for share in shares))
     covariances = [shape.covariance(share) for share in _FLOOR_SHARES]
     if int((shape.excess > 0).sum()) > 1:
         covariances.append(shape.leading(1).covariance(_FLOOR_SHARES[0]))
-    return [{"prior_covariance": covariance} for covariance in covariances]
+    return [Prior(covariance=covariance) for covariance in covariances]
 
 
 @dataclass(frozen=True)

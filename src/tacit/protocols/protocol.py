@@ -81,6 +81,13 @@ class Protocol(ABC, Generic[Public, Home]):
         """Return what tasks must remember between calls beyond their rows; task on axis 0."""
         return {}
 
+    def recall(self, memory: dict[str, Any], call: Call) -> Home | None:  # noqa: ARG002
+        """Return the home that answers ``call`` from ``memory`` alone; None if it needs its rows.
+
+        Which it is follows from the memory's names and the call, never from its values.
+        """
+        return None
+
     def resume(self, rows: TaskSet, positions: IntArray, memory: dict[str, Any]) -> Home:  # noqa: ARG002
         """Return the home that remembers ``memory``; the inverse of `memory`."""
         return self.start(rows, positions)

@@ -45,7 +45,7 @@ from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
 
-_ITERATES = ("proposed", "mapped", "own", "own_mapped")
+_ITERATES = ("steps", "proposed", "mapped", "own", "own_mapped")
 
 
 @dataclass(frozen=True)
@@ -186,39 +186,49 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> ProximalHome:  # noqa: ARG002
         """Set out from every task's own fit (or from zero)."""
-        outputs = one_vs_rest(rows, self.n_outputs)
-        centred, means = _centred(outputs, self.loss, self.fit_intercept)
-        objectives = tuple(Objective(part, self.loss) for part in centred)
-        curvature = np.maximum(objectives[0].curvature() + self.strong_convexity, 1e-300)
+        home = self._at_zero(rows)
+        curvature = np.maximum(home.objectives[0].curvature() + self.strong_convexity, 1e-300)
         if self.sparse is not None:  # f(p + q) bends twice as much in (p, q) as f does in p alone
             curvature = 2 * curvature
         steps = np.full(len(curvature), self.step) if self.step else 1 / curvature
-        models = np.zeros(
-            (rows.n_tasks, len(centred), centred[0].n_features), dtype=centred[0].X.dtype
-        )
-        if not self.start_at_zero:
-            for number, part in enumerate(outputs):
-                fit = local_fit(part, self.loss, intercept=self.fit_intercept)
-                models[:, number, : part.n_features] = fit.coef
-                if centred[0].n_features > part.n_features:
-                    centre = means[:, :-1] if means.size else 0.0
-                    level = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
-                    models[:, number, -1] = level
-        nothing = np.zeros_like(models)
-        home = ProximalHome(outputs, objectives, steps, models, models, nothing, nothing, means)
+        models = home.proposed if self.start_at_zero else self._own_models(home)
+        home = replace(home, steps=steps, proposed=models, mapped=models)
         if self.as_printed or self.start_at_zero:
             return home
         return replace(home, drift=self._stepped(home, models) - models)
 
+    def _at_zero(self, rows: TaskSet) -> ProximalHome:
+        """Return the home of these rows with nothing fitted."""
+        outputs = one_vs_rest(rows, self.n_outputs)
+        centred, means = _centred(outputs, self.loss, self.fit_intercept)
+        objectives = tuple(Objective(part, self.loss) for part in centred)
+        shape = (rows.n_tasks, len(centred), centred[0].n_features)
+        nothing: Array = np.zeros(shape, dtype=centred[0].X.dtype)
+        steps = np.zeros(rows.n_tasks)
+        return ProximalHome(outputs, objectives, steps, nothing, nothing, nothing, nothing, means)
+
+    def _own_models(self, home: ProximalHome) -> Array:
+        """Return every task's single-task fit, in the coordinates of the centred rows."""
+        models, means = np.zeros_like(home.proposed), home.offsets
+        for number, part in enumerate(home.outputs):
+            fit = local_fit(part, self.loss, intercept=self.fit_intercept)
+            models[:, number, : part.n_features] = fit.coef
+            if models.shape[2] > part.n_features:
+                centre = means[:, :-1] if means.size else 0.0
+                models[:, number, -1] = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
+        return models
+
     def memory(self, home: ProximalHome) -> dict[str, Array]:
-        """Return the iterates and how many maps they have seen."""
+        """Return the iterates, what they move by, and how many maps they have seen."""
         kept = {name: getattr(home, name) for name in _ITERATES}
+        if isinstance(home.drift, np.ndarray):
+            kept["drift"] = home.drift
         return {**kept, "heard": np.full(len(home.proposed), home.heard)}
 
-    def resume(self, rows: TaskSet, positions: IntArray, memory: dict[str, Any]) -> ProximalHome:
-        """Take the iterates up again."""
-        kept = {name: memory[name] for name in _ITERATES}
-        return replace(self.start(rows, positions), **kept, heard=int(memory["heard"][0]))
+    def resume(self, rows: TaskSet, positions: IntArray, memory: dict[str, Any]) -> ProximalHome:  # noqa: ARG002
+        """Take the iterates up again; nothing is fitted anew."""
+        kept = {name: memory[name] for name in memory if name != "heard"}
+        return replace(self._at_zero(rows), **kept, heard=int(memory["heard"][0]))
 
     def _width(self, home: ProximalHome) -> int:
         """Return d, the features without the intercept column."""

@@ -21,12 +21,13 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import LocalFit, local_fit
-from tacit.numerics.prior_average import CandidatePrior, averaged_fit
+from tacit.numerics.prior import Prior
+from tacit.numerics.prior_average import averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 from tacit.protocols._ballots import OCTAVES, read_ballot, signed_ballots
-from tacit.protocols._bordered_moment import Prior, border, moment_bound, read_prior
+from tacit.protocols._bordered_moment import ReadPrior, border, moment_bound, read_prior
 from tacit.protocols._home import Outputs, joining
 from tacit.protocols.protocol import Protocol
 from tacit.protocols.shown import Shared
@@ -55,7 +56,7 @@ class SharedPriorPublic:
     """What the billboard told: the prior, in units of the radius ``clip``, the intercepts (k,)."""
 
     clip: float
-    prior: Prior | None = None
+    prior: ReadPrior | None = None
     intercepts: Array | None = None
 
     @property
@@ -65,16 +66,16 @@ class SharedPriorPublic:
             return None
         return self.clip * self.prior.mean
 
-    def candidates(self, output: int) -> list[CandidatePrior]:
+    def candidates(self, output: int) -> list[Prior]:
         """Return the priors a task weighs against its own fit; none if nothing stands out."""
         if self.prior is None:
             return []
         shapes: list[Array | None] = [None]
         if not self.prior.shape.flat:
             shapes += [self.prior.shape.covariance(share) for share in _FLOOR_SHARES]
-        found = [CandidatePrior(covariance=shape) for shape in shapes[1:]]
+        found = [Prior(covariance=shape) for shape in shapes[1:]]
         if self.mean is not None:
-            found += [CandidatePrior(self.mean[output], shape) for shape in shapes]
+            found += [Prior(self.mean[output], shape) for shape in shapes]
         return found
 
 

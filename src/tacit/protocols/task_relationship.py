@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Round
@@ -174,7 +175,7 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
         shadow = np.einsum("md,md->m", denoised, own) / np.maximum(norms, 1e-300)
         mean = np.maximum(shadow, 0.0)[:, None] * denoised
         return (
-            {},
-            {"prior_covariance": covariance},
-            {"prior_mean": mean, "prior_covariance": covariance},
+            Prior(),
+            Prior(covariance=covariance),
+            Prior(mean, covariance),
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,6 +90,13 @@ class ParquetTasks:
     def counts(self) -> IntArray:
         """Rows of each task (m,)."""
         return np.diff(self.offsets)
+
+    def encoded(self, encode: Encode) -> Self:
+        """Return the same tasks, their target read by ``encode``."""
+        other = copy.copy(self)
+        other._rows = copy.copy(self._rows)
+        other._rows.encode, other._rows.target_dtype = encode, np.float64
+        return other
 
     def targets(self) -> Iterator[AnyArray]:
         """Yield the target's values as they stand in the file, some rows at a time."""

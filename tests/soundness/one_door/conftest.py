@@ -32,7 +32,7 @@ def _private():
             continue
         if family in ("Transfer", "FeatureSplitTransfer"):  # one data set, not many tasks
             continue
-        if family in ("SharedMoments", "Asynchronous"):  # numbers of rows are public: see attacks
+        if family == "Asynchronous":  # numbers of rows are public: see attacks
             continue
         for parameters in _VARIANTS.get(family, ({},)):
             yield pytest.param(name, parameters, id=f"{name}-{'-'.join(parameters) or 'default'}")
@@ -41,6 +41,12 @@ def _private():
 def pytest_generate_tests(metafunc):
     if "private" in metafunc.fixturenames:
         metafunc.parametrize(("private", "parameters"), list(_private()))
+
+
+@pytest.fixture
+def sizes_are_public(private):
+    """Whether the estimator declares everybody's number of rows public."""
+    return private.startswith("SharedMoments")
 
 
 @pytest.fixture

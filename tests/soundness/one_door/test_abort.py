@@ -71,12 +71,14 @@ def _finite(model):
 
 
 def test_a_hostile_task_changes_no_bit_of_others_once_the_releases_are_frozen(
-    private, parameters, fit
+    private, parameters, sizes_are_public, fit
 ):
     before = fit(private, parameters, _data(private))
     releases = [posting.value for posting in before.billboard_]
     others = np.arange(6) != HOSTILE
     for kind in KINDS:
+        if kind == "one row" and sizes_are_public:
+            continue
         after = fit(private, parameters, _data(private, kind), releases)  # and does not warn
         np.testing.assert_array_equal(after.coef_[others], before.coef_[others], err_msg=kind)
         np.testing.assert_array_equal(

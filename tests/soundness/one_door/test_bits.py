@@ -16,8 +16,8 @@ VICTIM = 1
 WIDE = 25
 
 
-def _data(classify, d, *, changed=False, dtype=np.float64):
-    """Return tasks of unequal size; changed, the victim has other rows, and more of them."""
+def _data(classify, d, *, changed=False, more=31, dtype=np.float64):
+    """Return tasks of unequal size; changed, the victim has other rows, and ``more`` of them."""
     rng = np.random.default_rng(0)
     sizes = [*rng.integers(6, 30, 15), 1]
     shared = rng.normal(size=(2, d))
@@ -27,7 +27,7 @@ def _data(classify, d, *, changed=False, dtype=np.float64):
         z = X @ ((rng.normal(size=2) + np.array([1.0, 0.0])) @ shared) + 0.3 * rng.normal(size=size)
         parts.append((X, (z > 0).astype(int) if classify else z + task))
     if changed:
-        size = sizes[VICTIM] + 31
+        size = sizes[VICTIM] + more
         z = 1e3 * rng.normal(size=size)
         parts[VICTIM] = (
             50 * rng.normal(size=(size, d)) + 3,
@@ -50,14 +50,15 @@ def _others_equal(before, after):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_bit_of_others_moves_when_a_task_has_other_rows_and_more_of_them(
-    private, parameters, threads, fit, monkeypatch
+    private, parameters, sizes_are_public, threads, fit, monkeypatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
     classify = _classifies(private)
     with threadpool_limits(threads, user_api="blas"):
         before = fit(private, parameters, _data(classify, WIDE))
         releases = [posting.value for posting in before.billboard_]
-        changed = _data(classify, WIDE, changed=True)
+        more = 0 if sizes_are_public else 31
+        changed = _data(classify, WIDE, changed=True, more=more)
         _others_equal(before, fit(private, parameters, changed, releases))
 
 

@@ -55,6 +55,7 @@ class Run:
 
 # Counted from private rows, and documented to stay with their owner.
 _AT_HOME = ("n_clipped_rows_", "n_strangers_")
+_SIZES = (5, 24, 200, 1000)
 _COMMON = ("classes_", "feature_names_in_", "shared_coef_", "shared_intercept_", "groups_")
 
 
@@ -69,11 +70,22 @@ def name_of(estimator: Any) -> str:
 
 
 def example_tasks(
-    estimator: Any, *, n_tasks: int = 5, n_features: int = 4, n_rows: int = 6, seed: int = 0
+    estimator: Any,
+    *,
+    n_tasks: int | None = None,
+    n_features: int = 4,
+    n_rows: int = 6,
+    seed: int = 0,
 ) -> TaskSet:
-    """Return ordinary tasks of unequal sizes, with labels 0 and 1 for a classifier."""
+    """Return ordinary tasks of unequal sizes, with labels 0 and 1 for a classifier.
+
+    By default as few as are asked anything: where sharing cannot help, a method spends nothing, and
+    there would be nothing to attack.
+    """
     from sklearn.base import is_classifier
 
+    if n_tasks is None:
+        n_tasks = _fewest_asked(estimator, n_features, n_rows)
     rng = np.random.default_rng(seed)
     counts = n_rows + rng.integers(0, n_rows + 1, n_tasks)
     task = np.repeat(np.arange(n_tasks), counts)
@@ -81,6 +93,13 @@ def example_tasks(
     W = rng.standard_normal((n_tasks, n_features)) + 1.0
     y = np.einsum("nd,nd->n", X, W[task]) + 0.3 * rng.standard_normal(len(task))
     return TaskSet.from_arrays(X, (y > 0).astype(float) if is_classifier(estimator) else y, task)
+
+
+def _fewest_asked(estimator: Any, n_features: int, n_rows: int) -> int:
+    if not hasattr(estimator, "plan"):
+        return _SIZES[0]
+    asked = (m for m in _SIZES if estimator.plan(m, n_features, n_rows=n_rows * m).releases)
+    return next(asked, _SIZES[0])
 
 
 @contextmanager

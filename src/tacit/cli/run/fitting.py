@@ -20,6 +20,7 @@ from tacit.cli.run.methods import parameters_of
 from tacit.cli.run.rehearsal import ledger_copy
 from tacit.cli.run.report_page import write_page
 from tacit.cli.table.prepare import Prepared
+from tacit.cli.table.stream import Streamed
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
@@ -28,6 +29,7 @@ from tacit.privacy.statement import Statement
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
+Rows = Prepared | Streamed
 _KIND_READ = (
     "whether the target is a number or a class, which was read off the file; say --kind or "
     "--classes to settle it beforehand"
@@ -53,7 +55,7 @@ class Request:
     kind_asked: str = "auto"
     resume: bool = False
 
-    def estimator(self, prepared: Prepared) -> Any:
+    def estimator(self, prepared: Rows) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
         estimator = build(self.method, prepared.kind, self.given, self.extra)
         private = math.isfinite(getattr(estimator, "epsilon", math.inf))
@@ -96,7 +98,7 @@ class Run:
     """A finished fit."""
 
     model: Any
-    prepared: Prepared
+    prepared: Rows
     evaluation: Evaluation | None
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
@@ -152,30 +154,28 @@ def _named_ledger(path: Path) -> Ledger:
     return Ledger(path)
 
 
-def _fitted(estimator: Any, prepared: Prepared, what: str) -> Any:
+def _fitted(estimator: Any, prepared: Rows, what: str) -> Any:
     output = current()
     with output.step(what) as advance, output.warnings_as_lines():
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = advance
-        model = _published(estimator.fit(prepared.X, prepared.y, tasks=prepared.tasks))
+        model = _published(prepared.fit(estimator))
         if "progress" in parameters_of(type(estimator)):
             estimator.progress = None
     return model
 
 
 def _keep(folder: RunFolder, request: Request, estimator: Any) -> None:
-    """Keep what the run needs to go on after a crash; a search cannot, and starts anew."""
-    if not request.tune:
-        settings = {**request.settings, "kind": request.kind_asked}
-        kept = folder.checkpoint(to_toml(settings), request.data)
-        estimator._checkpoint = kept
+    """Keep what the run needs to go on after a crash."""
+    settings = {**request.settings, "kind": request.kind_asked}
+    estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data)
 
 
-def run(request: Request, prepared: Prepared) -> Run:
+def run(request: Request, prepared: Rows) -> Run:
     """Fit, and write the run folder."""
     estimator = request.estimator(prepared)
     train, test = prepared, None
-    if request.test_size is not None:
+    if request.test_size is not None and isinstance(prepared, Prepared):
         train, test = hold_out(prepared, request.test_size)
     with RunFolder(request.out, force=request.force, resume=request.resume) as folder:
         _keep(folder, request, estimator)
@@ -183,7 +183,7 @@ def run(request: Request, prepared: Prepared) -> Run:
             model = _fitted(estimator, train, f"fitting {request.method}")
         model.privacy_ = _stated(model.privacy_, request)
         scores = None
-        if test is not None:
+        if test is not None and isinstance(train, Prepared):
             with current().step("evaluating"), current().warnings_as_lines():
                 scores = evaluate(model, request.method, train, test)
         names = list(prepared.intake.feature_names)
@@ -200,7 +200,7 @@ def _object_array(names: list[str]) -> Any:
 
 
 def _write(
-    folder: RunFolder, request: Request, model: Any, prepared: Prepared, scores: Evaluation | None
+    folder: RunFolder, request: Request, model: Any, prepared: Rows, scores: Evaluation | None
 ) -> None:
     model.save(folder.stage)
     write_intake(
@@ -227,11 +227,11 @@ def _write(
     )
 
 
-def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
+def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
     """Return what the run would cost and state, without touching data or budget."""
     estimator = request.estimator(prepared)
     train = prepared
-    if request.test_size is not None:
+    if request.test_size is not None and isinstance(prepared, Prepared):
         train, _ = hold_out(prepared, request.test_size)
     file = request.ledger
     with contextlib.ExitStack() as stack:
@@ -247,8 +247,8 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
         "method": request.method,
         "kind": prepared.kind,
         "n_tasks": len(prepared.names),
-        "n_rows": len(prepared.codes),
-        "n_features": prepared.X.shape[1],
+        "n_rows": prepared.n_rows,
+        "n_features": prepared.n_features,
         "n_outputs": prepared.n_outputs,
         "plan": dataclasses.asdict(plan),
         "table": plan.table(),
@@ -258,9 +258,9 @@ def dry_run(request: Request, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _rehearsed(estimator: Any, train: Prepared) -> tuple[Plan, Statement]:
+def _rehearsed(estimator: Any, train: Rows) -> tuple[Plan, Statement]:
     """Return the plan and the statement of a fit, from the sizes of its rows alone."""
-    sizes = Sizes(len(train.names), train.X.shape[1], train.n_outputs, len(train.codes))
+    sizes = Sizes(len(train.names), train.n_features, train.n_outputs, train.n_rows)
     with current().warnings_as_lines():
         search = hasattr(estimator, "parameters")
         plan: Plan = (estimator.estimator if search else estimator).plan(

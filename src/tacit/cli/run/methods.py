@@ -7,7 +7,7 @@ from typing import Any
 from tacit.methods import estimator_class
 from tacit.methods import methods as known
 
-__all__ = ["DEFAULT", "estimator_class", "methods", "parameters_of", "purpose"]
+__all__ = ["DEFAULT", "estimator_class", "methods", "parameters_of", "purpose", "reads_batches"]
 
 DEFAULT = "shared-prior"
 _PURPOSES = {
@@ -43,3 +43,10 @@ def purpose(method: str) -> str:
 def parameters_of(estimator: Any) -> list[str]:
     """Return the names of an estimator class's parameters."""
     return list(estimator._get_param_names())
+
+
+def reads_batches(method: str, epsilon: float | None) -> bool:
+    """Whether a method learns from a file a batch of tasks at a time, with that budget."""
+    kind = next(iter(methods()[method].values()))
+    budget = {} if epsilon is None or "epsilon" not in parameters_of(kind) else {"epsilon": epsilon}
+    return bool(kind(**budget)._reads_batches)

@@ -20,8 +20,8 @@ def show(done: Run, request: Request) -> None:
     output, statement = current(), done.model.privacy_
     prepared = done.prepared
     output.show(
-        f"{request.method}: {len(prepared.names)} tasks, {len(prepared.codes)} rows, "
-        f"{prepared.X.shape[1]} features, {prepared.kind}"
+        f"{request.method}: {len(prepared.names)} tasks, {prepared.n_rows} rows, "
+        f"{prepared.n_features} features, {prepared.kind}"
     )
     if prepared.n_filled:
         output.note(f"{prepared.n_filled} missing values filled ({prepared.intake.missing})")
@@ -43,8 +43,8 @@ def show(done: Run, request: Request) -> None:
             "method": request.method,
             "kind": prepared.kind,
             "n_tasks": len(prepared.names),
-            "n_rows": len(prepared.codes),
-            "n_features": prepared.X.shape[1],
+            "n_rows": prepared.n_rows,
+            "n_features": prepared.n_features,
             "n_filled": prepared.n_filled,
             "chosen": done.chosen,
             "report": str(request.out / "report.html"),

@@ -13,7 +13,7 @@ from tacit.errors import InvalidInput
 __all__ = ["labels", "numbers", "text", "whole_numbers"]
 
 _TRUTH = {"true": 1.0, "false": 0.0}
-_TOO_LARGE = 1e50  # squares and their sums stay finite below it
+TOO_LARGE = 1e50  # squares and their sums stay finite below it
 
 
 def _number(cell: Any) -> float | None:
@@ -58,7 +58,7 @@ def numbers(cells: list[Any]) -> tuple[Array, list[int]]:
 
 def check_sizes(table: Table, name: str, values: Array) -> None:
     """Refuse infinite and absurdly large numbers, with their place."""
-    bad = np.flatnonzero(np.isinf(values) | (np.abs(values) > _TOO_LARGE))
+    bad = np.flatnonzero(np.isinf(values) | (np.abs(values) > TOO_LARGE))
     if bad.size:
         row = int(bad[0])
         raise InvalidInput(

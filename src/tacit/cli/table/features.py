@@ -52,6 +52,13 @@ class Feature:
             return (self.column,)
         return tuple(f"{self.column}={category}" for category in self.categories)
 
+    def ranged(self, column: Array) -> Array:
+        """Return a number's column brought to −1 … 1, if its range is public."""
+        if self.range is None:
+            return column
+        low, high = self.range
+        return (2 * column - low - high) / (high - low)
+
     def values(self, table: Table) -> Array:
         """Return (n_rows, n_names) numbers, NaN where the cell is missing."""
         cells = table.column(self.column, "--features")
@@ -64,10 +71,7 @@ class Feature:
                     "number; correct the cell or leave it empty"
                 )
             check_sizes(table, self.column, column)
-            if self.range is not None:
-                low, high = self.range
-                column = (2 * column - low - high) / (high - low)
-            return column[:, None]
+            return self.ranged(column)[:, None]
         position = {category: index for index, category in enumerate(self.categories)}
         out = np.zeros((len(cells), len(self.categories)))
         for row, cell in enumerate(cells):

@@ -17,7 +17,7 @@ from tacit.cli.table.read import Table, is_missing
 from tacit.cli.table.target import read_target
 from tacit.errors import InvalidInput
 
-__all__ = ["Prepared", "drop_missing", "matching_task", "prepare"]
+__all__ = ["Prepared", "check_tasks", "drop_missing", "matching_task", "prepare"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,20 @@ class Prepared:
     def tasks(self) -> list[Hashable]:
         """The task of every row."""
         return [self.names[code] for code in self.codes.tolist()]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all tasks."""
+        return len(self.codes)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    def fit(self, estimator: Any) -> Any:
+        """Return the estimator, fitted."""
+        return estimator.fit(self.X, self.y, tasks=self.tasks)
 
     @property
     def classes(self) -> list[str]:
@@ -94,16 +108,7 @@ def prepare(
     y, found = read_target(table, intake.target, kind, classes)
     X = intake.matrix(table)
     distinct = sorted(set(texts))
-    if len(distinct) < minimum_tasks:
-        raise InvalidInput(
-            f"{table.source}: has the one task {distinct[0]!r}, and learning together needs at "
-            "least two; check --task, or use --method single-task"
-        )
-    if len(distinct) > 1 and len(distinct) == len(texts):
-        current().warn(
-            f"every row is a task of its own ({len(texts)} different values of {intake.task!r}); "
-            "check --task"
-        )
+    check_tasks(table.source, intake.task, distinct, len(texts), minimum_tasks)
     names: tuple[Hashable, ...] = tuple(distinct)
     if whole_numbers(distinct):
         names = tuple(sorted(int(part) for part in distinct))
@@ -111,6 +116,20 @@ def prepare(
     codes = np.array([position[part] for part in texts], dtype=np.int64)
     fill, n_filled = _filled(table, intake, X, codes, len(names))
     return Prepared(X, y, names, codes, found, intake, fill, n_filled, classes)
+
+
+def check_tasks(source: str, column: str, distinct: list[str], n_rows: int, least: int) -> None:
+    """Refuse a single task where several are needed; warn of tasks of one row each."""
+    if len(distinct) < least:
+        raise InvalidInput(
+            f"{source}: has the one task {distinct[0]!r}, and learning together needs at least "
+            "two; check --task, or use --method single-task"
+        )
+    if len(distinct) > 1 and len(distinct) == n_rows:
+        current().warn(
+            f"every row is a task of its own ({n_rows} different values of {column!r}); "
+            "check --task"
+        )
 
 
 def _filled(

@@ -13,14 +13,15 @@ from tacit.cli.table.columns import check_sizes, numbers, text, whole_numbers
 from tacit.cli.table.read import Table, is_missing
 from tacit.errors import InvalidInput
 
-__all__ = ["KINDS", "given_classes", "known_classes", "read_target"]
+__all__ = ["KINDS", "MOST_CLASSES", "check_kind", "declared_labels", "given_classes", "kind_of"]
+__all__ += ["known_classes", "labels_of", "read_target"]
 
 KINDS = ("auto", "regression", "binary", "multiclass")
-_MOST_CLASSES = 100
+MOST_CLASSES = 100
 _FEW = 10
 
 
-def _kind(cells: list[Any], values: AnyArray, strange: list[int]) -> str:
+def kind_of(cells: list[Any], values: AnyArray, strange: list[int]) -> str:
     """Text, or two different values, is a class; any other number is a quantity.
 
     A few words among numbers are mistakes in the numbers, not classes.
@@ -36,6 +37,12 @@ def _kind(cells: list[Any], values: AnyArray, strange: list[int]) -> str:
             "multiclass if they are classes"
         )
     return "regression"
+
+
+def check_kind(kind: str) -> None:
+    """Refuse an unknown kind of target."""
+    if kind not in KINDS:
+        raise InvalidInput(f"--kind {kind!r}: must be one of {', '.join(KINDS)}")
 
 
 def given_classes(given: str | None, kind: str) -> tuple[Any, ...] | None:
@@ -64,13 +71,15 @@ def read_target(
     Guarantee: with declared ``classes`` the kind is theirs, and a label that is none of them counts
     as the last; otherwise kind and classes are read off the file, and the statement says so.
     """
-    if asked not in KINDS:
-        raise InvalidInput(f"--kind {asked!r}: must be one of {', '.join(KINDS)}")
+    check_kind(asked)
     cells = _cells(table, name)
     if classes is not None:
-        return _declared(cells, classes), "binary" if len(classes) == 2 else "multiclass"
+        known = set(map(text, classes))
+        n_strange = sum(text(cell) not in known for cell in cells)
+        labels = declared_labels(cells, classes, n_strange=n_strange, n_rows=len(cells))
+        return labels, "binary" if len(classes) == 2 else "multiclass"
     values, strange = numbers(cells)
-    kind = _kind(cells, values, strange) if asked == "auto" else asked
+    kind = kind_of(cells, values, strange) if asked == "auto" else asked
     if kind == "regression":
         if strange:
             row = strange[0]
@@ -80,7 +89,7 @@ def read_target(
             )
         check_sizes(table, name, values)
         return values, kind
-    return _classes(table, name, cells, kind, asked), kind
+    return labels_of(table.source, name, cells, kind, asked), kind
 
 
 def _cells(table: Table, name: str) -> list[Any]:
@@ -102,24 +111,27 @@ def known_classes(table: Table, name: str, classes: Sequence[Any]) -> AnyArray:
     return np.array([position.get(label, label) for label in labels], dtype=object)
 
 
-def _declared(cells: list[Any], classes: Sequence[Any]) -> AnyArray:
+def declared_labels(
+    cells: list[Any], classes: Sequence[Any], *, n_strange: int, n_rows: int
+) -> AnyArray:
+    """Return the declared class of every cell; a stranger's is the last."""
     position = {text(known): code for code, known in enumerate(classes)}
     codes = np.array([position.get(text(cell), -1) for cell in cells])
-    strange = int((codes < 0).sum())
-    if strange:
+    if n_strange:
         current().note(
-            f"{strange} of {len(cells)} rows have a target that is none of --classes; they count "
+            f"{n_strange} of {n_rows} rows have a target that is none of --classes; they count "
             f"as {classes[-1]!r}"
         )
     return np.array(classes)[codes]
 
 
-def _classes(table: Table, name: str, cells: list[Any], kind: str, asked: str) -> AnyArray:
+def labels_of(source: str, name: str, cells: list[Any], kind: str, asked: str) -> AnyArray:
+    """Return the class of every cell: a whole number where all are, else text."""
     labels = [text(cell) for cell in cells]
     distinct = sorted(set(labels))
     if len(distinct) == 1:
         raise InvalidInput(
-            f"{table.source}: the target {name!r} is {distinct[0]!r} in every row; there is "
+            f"{source}: the target {name!r} is {distinct[0]!r} in every row; there is "
             "nothing to learn"
         )
     if kind == "binary" and len(distinct) != 2:
@@ -127,11 +139,11 @@ def _classes(table: Table, name: str, cells: list[Any], kind: str, asked: str) -
             f"--kind binary: the target {name!r} has {len(distinct)} different values; say --kind "
             "multiclass or --kind regression"
         )
-    if len(distinct) > _MOST_CLASSES:
+    if len(distinct) > MOST_CLASSES:
         wrong = f" such as {distinct[0]!r}" if asked == "auto" else ""
         raise InvalidInput(
-            f"{table.source}: the target {name!r} has {len(distinct)} different values{wrong}, too "
-            f"many for classes (at most {_MOST_CLASSES}); correct cells that are no numbers, or "
+            f"{source}: the target {name!r} has {len(distinct)} different values{wrong}, too "
+            f"many for classes (at most {MOST_CLASSES}); correct cells that are no numbers, or "
             "choose another --target"
         )
     return np.array([int(part) for part in labels] if whole_numbers(distinct) else labels)
