@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -184,11 +183,11 @@ class _Asynchronous(PrivateEstimator):
         clip = (_CLIP if self._private else math.inf) if self.clip == "auto" else float(self.clip)
         printed: dict[str, Any] = {}
         if self._printed:
-            seed = secrets.randbits(62) if self.random_state is None else int(self.random_state)
             # S₁ = 2αC₁C₂/n (Lemma 1); clip stands for C₁C₂.
             first = self._step_length * 2 * clip / max(counts)
             epsilon = self.epsilon / int(self.n_rounds)
-            printed = {"own_noise": first / (self.split * epsilon), "key": seed}
+            noise = first / (self.split * epsilon) if self._private else 0.0
+            printed = {"own_noise": noise, "random_state": self.random_state}
         kind = PublishedAsynchronousProtocol if self._printed else AsynchronousProtocol
         return kind(
             loss=self._loss,

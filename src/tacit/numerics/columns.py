@@ -117,7 +117,7 @@ class LowRankColumns:
         if changes > max(_FEWEST_CHANGES, len(vectors)):
             return replace(type(self).of(vectors), basis=self.basis)
         if self._tall:
-            gram = np.asarray(self.gram + (new.T @ new - old.T @ old))
+            gram: Array = self.gram + (new.T @ new - old.T @ old)
         else:
             gram = self.gram.copy()
             products = new @ vectors.T

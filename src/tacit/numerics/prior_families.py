@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import STRENGTHS, LocalFit, relative_strengths
+from tacit.numerics.local_fit import STRENGTHS, LocalFit, leave_one_out_weights, relative_strengths
 from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
@@ -25,7 +25,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_FAVOUR = np.log(3.0)  # odds for what was shared before a task's own rows have spoken
+_FAVOUR = np.log(6.0)  # odds for what was shared before a task's own rows have spoken
 _TEMPER = {"squared": 0.5, "logistic": 0.5}
 
 
@@ -58,15 +58,7 @@ def family_fit(
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
         paths += [_path(fit, tasks, family, intercept) for family in families]
-        odds = [np.full(len(paths[0].coef), -np.log(len(paths[0].coef)))]
-        offered = sum(len(path.coef) for path in paths[1:])
-        odds += [np.full(len(path.coef), _FAVOUR - np.log(offered)) for path in paths[1:]]
-        weights = _weights(
-            np.concatenate([path.loo_errors for path in paths]),
-            np.concatenate(odds),
-            tasks.counts.astype(np.float64),
-            loss,
-        )
+        weights = _weights([path.loo_errors for path in paths], tasks.counts, loss)
         coef = weighted(weights, np.concatenate([path.coef for path in paths]))
         offset = weighted(weights, np.concatenate([path.intercept for path in paths]))
         return LocalFit(*settled(coef, offset))
@@ -88,12 +80,25 @@ def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
     return replace(path, coef=path.coef[..., :d], intercept=path.coef[..., d])
 
 
-def _weights(errors: Array, odds: Array, counts: Array, loss: Loss) -> Array:
-    """Return weights (a, m) from leave-one-out errors (a, m), prior log-odds (a,), rows (m,)."""
-    by_task = np.ascontiguousarray(errors.T)
+def _weights(errors: Sequence[Array], counts: IntArray, loss: Loss) -> Array:
+    """Return weights (a, m) of all fits from the leave-one-out errors of each family, (a_f, m).
+
+    Twice: among the strengths of a family softly, as a task alone averages them; then between
+    families, by the errors that this leaves, more sharply.
+    """
+    within = [leave_one_out_weights(each, counts, loss) for each in errors]
+    left = np.stack([_mean(part, each) for part, each in zip(within, errors, strict=True)])
+    by_task = np.ascontiguousarray(left.T)
     if loss.name == "squared":
         by_task = 0.5 * np.log(np.maximum(by_task, np.finfo(float).tiny))
-    best = by_task.min(axis=1, keepdims=True)
-    gain = np.where(np.isfinite(by_task), best - by_task, -np.inf)
-    score = odds + _TEMPER[loss.name] * counts[:, None] * gain
-    return np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+    gain = by_task.min(axis=1, keepdims=True) - by_task
+    odds = np.full(len(errors), _FAVOUR - np.log(max(len(errors) - 1, 1)))
+    odds[0] = 0.0
+    score = odds + _TEMPER[loss.name] * counts[:, None] * np.where(np.isnan(gain), -np.inf, gain)
+    between = np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+    return np.concatenate([part * share for part, share in zip(within, between, strict=True)])
+
+
+def _mean(weights: Array, errors: Array) -> Array:
+    """Return the weighted mean over axis 0; fits of infinite error have no weight."""
+    return np.asarray(np.sum(np.where(weights > 0, weights * errors, 0.0), axis=0))

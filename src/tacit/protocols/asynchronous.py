@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.columns import COLUMNS, Columns
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
@@ -37,6 +38,7 @@ __all__ = ["AsynchronousHome", "AsynchronousProtocol", "AsynchronousPublic", "De
 
 _CONSTANT = 0.4  # the intercept's coordinate, before rows are scaled to norm 1
 _EDGE = 0.7  # of the largest singular value of noise, that a threshold covers
+_LONGEST = 1e6  # of a row's gradient where nothing is private: steps too long must not overflow
 _FAR = 6.0  # deviations of the noise within which a release can come from bounded rows
 
 
@@ -256,8 +258,9 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
 
     def _gradient(self, release: Array, tasks: IntArray, noise: Mechanism) -> Array:
         """Return the mean gradients (j, k, d + 1) in a release, cut to what rows can have made."""
-        sums = np.where(np.isfinite(release), release, 0.0).reshape(len(tasks), *self._shape)
-        most = np.asarray(self.counts, dtype=np.float64)[tasks] * self.clip
+        sums = np.clip(np.where(np.isfinite(release), release, 0.0), -1e100, 1e100)
+        sums = sums.reshape(len(tasks), *self._shape)
+        most = np.asarray(self.counts, dtype=np.float64)[tasks] * min(self.clip, _LONGEST)
         most = most + _FAR * noise.noise_norm(self._shape)
         length = np.sqrt(np.sum(sums * sums, axis=(1, 2)))
         cut = np.minimum(1.0, most / np.maximum(length, 1e-300))
@@ -312,6 +315,12 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> AsynchronousHome:
         """Keep the rows, raw and as they speak."""
+        places = positions[positions >= 0]
+        if len(np.unique(places)) < len(places) or np.any(places >= self.n_tasks):
+            raise InvalidInput(
+                f"positions={positions.tolist()}: every task of a home needs its own place among "
+                f"the {self.n_tasks}; two tasks at one place would share one budget"
+            )
         outputs = one_vs_rest(rows, self.n_outputs)
         answers = np.stack([self.design.answers(np.asarray(part.y)) for part in outputs], axis=1)
         return AsynchronousHome(outputs, self.design.rows(rows.X), answers, positions)

@@ -17,6 +17,8 @@ from tacit.numerics.columns import COLUMNS
 from tacit.penalties import OWN_PENALTIES
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
+from tacit.privacy.noise.entropy import entropy_from
+from tacit.privacy.noise.perturb import perturb_gamma_vector
 from tacit.privacy.schedule import Call
 from tacit.protocols.asynchronous import (
     AsynchronousHome,
@@ -43,8 +45,8 @@ class PublishedAsynchronousProtocol(AsynchronousProtocol):
     ----------
     own_noise : float
         Scale S₁/ε₁ of the first noise, on a task's own part; the second is the round's.
-    key : int
-        Seed of the first noise, which is drawn at home.
+    random_state : int or None
+        Seed of the first noise, which is drawn at home; None for a secret one.
 
     Guarantee: none. The own part carries the rows of all earlier turns, so that the sensitivity of
     one step (Lemma 1) is not that of what is sent: hundreds of times the bound after a thousand
@@ -52,7 +54,7 @@ class PublishedAsynchronousProtocol(AsynchronousProtocol):
     """
 
     own_noise: float = 0.0
-    key: int = 0
+    random_state: int | None = None
 
     def read(
         self,
@@ -113,10 +115,10 @@ class PublishedAsynchronousProtocol(AsynchronousProtocol):
 
     def _first_noise(self, call: Call, place: int) -> Array:
         """Return noise of density ∝ exp(−‖z‖ / own_noise)."""
-        rng = np.random.default_rng([self.key, call.number, place])
-        direction = rng.standard_normal(self._shape)
-        length = rng.gamma(direction.size, self.own_noise) if self.own_noise > 0 else 0.0
-        return np.asarray(length * direction / np.linalg.norm(direction))
+        if self.own_noise == 0:
+            return np.zeros(self._shape)
+        source = entropy_from(self.random_state).child("first", call.number).child("task", place)
+        return perturb_gamma_vector(np.zeros(self._shape), self.own_noise, source)
 
     def finish(self, home: AsynchronousHome, public: AsynchronousPublic) -> Array:
         """Return w = p + q, as printed."""
