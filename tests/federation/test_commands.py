@@ -55,6 +55,7 @@ def test_a_file_split_by_task_becomes_a_federation(rows, tmp_path):
         model = load(run / "model")
         assert model.task_names_ == (name,)
         assert model.privacy_.holds
+        assert name in (run / "report.html").read_text()
         assert "in total ε = 3" in (run / "consent.txt").read_text()
         shown = tacit("ledger", "show", tmp_path / "out" / "sites" / name / "ledger.db")
         assert shown.exit_code == 0

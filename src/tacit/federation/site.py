@@ -155,8 +155,10 @@ class Site:
     def _finish(self, seat: Seat) -> bytes:
         place = self.model(seat.terms.run)
         if not place.exists():
+            estimator = seat.finish()
+            estimator.report(place.with_name("report.html"), party=self.name)
             with whole_folder(place) as stage:
-                seat.finish().save(stage)
+                estimator.save(stage)
         return pack({"finished": seat.terms.run})
 
 
