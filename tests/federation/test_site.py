@@ -10,6 +10,7 @@ from tacit.errors import InvalidInput
 from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused, Terms, consent
 from tacit.federation.consent import described
 from tacit.federation.wire import pack, unpack
+from tacit.privacy.schedule import Poisson, Schedule
 
 from .conftest import NAMES, closed, sites_of, terms_of
 
@@ -230,6 +231,20 @@ def test_a_site_sees_what_it_would_send_before_anything_runs():
 def test_terms_that_make_no_sense_are_refused(change):
     with pytest.raises(InvalidInput):
         _ = dataclasses.replace(terms_of("low rank"), **change).estimator
+
+
+def test_a_cohort_is_refused_because_the_network_shows_who_is_asked(monkeypatch):
+    terms = terms_of("mean regularised")
+    staged = terms.estimator._staged
+
+    def sampled(sizes):
+        protocol, schedule = staged(sizes)
+        rounds = [dataclasses.replace(one, cohort=Poisson(0.5)) for one in schedule.rounds]
+        return protocol, Schedule.calibrate(rounds, epsilon=50.0, delta=1e-5)
+
+    monkeypatch.setattr(terms.estimator, "_staged", sampled)
+    with pytest.raises(InvalidInput, match="cohort hides nobody"):
+        terms.staged()
 
 
 def test_the_order_of_sites_is_their_position():

@@ -19,7 +19,7 @@ from tacit._files import write_whole
 from tacit.errors import InvalidInput
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.methods import estimator_class
-from tacit.privacy.schedule import Schedule
+from tacit.privacy.schedule import Everyone, Schedule
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 
@@ -156,7 +156,14 @@ class Terms:
             None if counts is None else sum(counts),
             counts,
         )
-        return Staged(self.estimator, sizes, *self.estimator._staged(sizes))
+        staged = Staged(self.estimator, sizes, *self.estimator._staged(sizes))
+        for round in staged.schedule.rounds:
+            if not isinstance(round.cohort, Everyone):
+                raise InvalidInput(
+                    f"round {round.name!r}: who is asked shows on the network, so that a cohort "
+                    "hides nobody; let everybody join every round"
+                )
+        return staged
 
     def supposing(self, n_rows: int) -> Terms:
         """Return terms in which every site has ``n_rows`` rows, to show what they would mean."""
