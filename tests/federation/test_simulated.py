@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tacit.estimators import load
 from tacit.federation import Coordinator, InProcess, Interrupted, Refused, simulate
 from tacit.methods import estimator_class
 
@@ -60,16 +61,19 @@ class Forgetful(InProcess):
             yield name, answer
 
 
-@pytest.mark.parametrize("name", ["mean regularised", "moments, untrusted"])
+@pytest.mark.parametrize("name", ["mean regularised", "moments, untrusted", "relationships"])
 def test_a_round_goes_on_without_a_late_site_if_the_terms_say_so(name, tmp_path):
     terms = terms_of(name, late="go on")
     sites = sites_of(terms, tmp_path)
-    post = Forgetful(sites, {("birch", 2)})
+    last = len(terms.supposing(60).staged().schedule.events(terms.estimator._unit))
+    post = Forgetful(sites, {("birch", last)})
     outcome = Coordinator(tmp_path / "run", post, terms=terms).run()
     closed(sites)
-    assert outcome.absent == {1: ["birch"]}
-    assert "birch, who were missing in release 2" in outcome.statement.assumptions[-1]
-    assert outcome.statement.n_releases == 3
+    assert outcome.absent == {last - 1: ["birch"]}
+    assert f"birch, who were missing in release {last}" in outcome.statement.assumptions[-1]
+    assert outcome.statement.n_releases == last
+    models = [load(site.model(terms.run)) for site in sites.values()]
+    assert all(np.isfinite(model.coef_).all() and model.coef_.any() for model in models)
 
 
 def test_a_round_stops_for_a_late_site_and_the_next_attempt_ends_it(tmp_path):

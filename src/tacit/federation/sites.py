@@ -123,7 +123,7 @@ class Sites:
         if round.distributed:
             yield self._summed(got, mechanism)
         elif round.at_task:
-            nobody = np.full(round.shape, np.nan)  # reads as "not there"; see the protocol's read
+            nobody = np.zeros(round.shape)  # as in a sum: who is missing says zero
             asked = self._terms.sites if call.task is None else names
             yield np.stack([got.get(name, nobody) for name in asked])
         else:
