@@ -1,10 +1,13 @@
 """A federated run is the local run: same models, same releases, same statement."""
 
+import json
+
 import numpy as np
 import pytest
 
 from tacit.estimators import load
 from tacit.federation import Coordinator, InProcess, Interrupted, Refused, simulate
+from tacit.federation.wire import unpack
 from tacit.methods import estimator_class
 
 from .conftest import FEATURES, METHODS, NAMES, closed, rows_of, sites_of, terms_of
@@ -74,6 +77,25 @@ def test_a_round_goes_on_without_a_late_site_if_the_terms_say_so(name, tmp_path)
     assert outcome.statement.n_releases == last
     models = [load(site.model(terms.run)) for site in sites.values()]
     assert all(np.isfinite(model.coef_).all() and model.coef_.any() for model in models)
+
+
+def test_a_site_that_missed_its_row_noise_sends_nothing_without_it(tmp_path):
+    class Late(InProcess):
+        """A network that reaches birch in the second round only."""
+
+        def ask(self, task, requests, seconds):
+            first = task == "speak" and unpack(requests["ash"])[0]["call"]["number"] == 0
+            there = {n: body for n, body in requests.items() if not (first and n == "birch")}
+            yield from super().ask(task, there, seconds)
+
+    terms = terms_of("low rank and rows", late="go on")
+    sites = sites_of(terms, tmp_path)
+    outcome = Coordinator(tmp_path / "run", Late(sites), terms=terms).run()
+    assert outcome.absent == {0: ["birch"], 1: ["birch"]}
+    assert sum(line.n_charges for line in sites["birch"]._ledger.lines()) == 0
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    closed(sites)
+    assert status["phase"] == "done"
 
 
 def test_a_round_stops_for_a_late_site_and_the_next_attempt_ends_it(tmp_path):

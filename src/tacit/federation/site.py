@@ -11,7 +11,7 @@ from typing import Any
 
 from tacit._files import whole_folder, write_whole
 from tacit._types import AnyArray, Array
-from tacit.errors import InvalidInput, TacitError
+from tacit.errors import InvalidInput, LedgerError, PrivacyLeak, TacitError
 from tacit.federation.consent import Policy, consent, described
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE
@@ -92,7 +92,7 @@ class Site:
                 return self._speak(seat, _call(header), header.get("book"))
             if task == "finish":
                 return self._finish(seat)
-        except InvalidInput as error:
+        except (InvalidInput, LedgerError, PrivacyLeak) as error:  # of terms, never of rows
             raise Refused(f"{self.name}: {error}") from None
         raise Refused(f"{self.name}: there is no task {task!r}")
 
