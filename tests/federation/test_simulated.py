@@ -148,6 +148,20 @@ def test_a_site_that_left_is_missing_to_the_end_and_gets_its_model_when_it_is_ba
     closed(sites)
 
 
+def test_a_roster_binds_only_once_its_release_was_charged(tmp_path):
+    terms = terms_of("mean regularised", late="go on")
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run(
+            progress=lambda made, _: 1 / (1 - made)
+        )
+    settled = tmp_path / "run" / "rosters" / "00000001.json"
+    settled.write_text(json.dumps(sorted(NAMES)))  # written, and killed before the charge
+    outcome = Coordinator(tmp_path / "run", Without(sites, {"dogwood"})).run()
+    closed(sites)
+    assert outcome.absent[1] == ["dogwood"]
+
+
 def test_a_run_that_is_over_can_be_asked_for_again(tmp_path):
     terms = terms_of("low rank")
     sites = sites_of(terms, tmp_path)

@@ -74,7 +74,7 @@ class Arrivals:
     def _next(self) -> str:
         """Wait until the next release is there, and settle whose it is."""
         number = len(self._board)
-        settled = self._sites.next_at(number)
+        settled = self._sites.next_at(number) if self._board.owes else None
         while not (self._here if settled is None else settled in self._here):
             name, message = self._sites.arrived(self._call, self._round)
             self._asked.discard(name)

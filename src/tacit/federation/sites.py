@@ -110,12 +110,15 @@ class Sites:
         if self._arrivals is not None:
             yield self._arrivals.message[None]
             return
+        if call.number < len(self._board):  # said before a restart; sites have kept it
+            return
         names = [
             name
             for position, name in enumerate(self._terms.sites)
             if (joined is None or joined[position]) and call.task in (None, position)
         ]
-        settled = self._settled(call)
+        # A roster binds once its release was charged; before that another may take its place.
+        settled = self._settled(call) if self._board.owes else None
         names = names if settled is None else [name for name in names if name in settled]
         got = self._messages(call, round, names, patient=settled is not None)
         if settled is None:

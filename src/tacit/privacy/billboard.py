@@ -283,6 +283,11 @@ class Billboard:
         return tuple(posting for posting in self._postings if self._turns.counts(posting))
 
     @property
+    def owes(self) -> bool:
+        """Whether a release was charged before a crash, and must come out as the same bytes."""
+        return bool(self._owed)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events of all postings that were charged, in order."""
         return tuple(posting.event for posting in self.charged)
