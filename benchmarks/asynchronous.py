@@ -65,13 +65,11 @@ def objective(protocol: AsynchronousProtocol, home: Any, public: AsynchronousPub
     models = np.repeat(shared + own, home.outputs[0].counts, axis=0)
     score = np.einsum("nd,nkd->nk", home.rows, models)
     together = SHARED_PENALTIES[protocol.shared](protocol.shared_strength)
+    alone = OWN_PENALTIES[protocol.own](protocol.own_strength)
     flat = shared.shape[-1]
+    losses = protocol.loss.value(score, home.answers).sum() / max(protocol.counts)
     return float(
-        protocol.loss.value(score, home.answers).sum() / max(protocol.counts)
-        + SHARED_PENALTIES[protocol.shared](protocol.shared_strength).value(
-            shared.reshape(-1, flat)
-        )
-        + OWN_PENALTIES[protocol.own](protocol.own_strength).value(own.reshape(-1, flat))
+        losses + together.value(shared.reshape(-1, flat)) + alone.value(own.reshape(-1, flat))
     )
 
 
@@ -137,17 +135,17 @@ def converge() -> None:
     """Print gaps to the synchronous optimum, and simulated times to a gap of 1 %."""
     for loss in (SquaredLoss(), LogisticLoss()):
         tasks = tasks_of(loss, 100, seed=0)
-        best = course(talk(loss, 100, turns=2500), tasks, Clock(synchronous=True))[-1][1]
+        best = course(talk(loss, 100, turns=1500), tasks, Clock(synchronous=True))[-1][1]
         for name, clock, until, turns in (
-            ("delays 0-15 ms", Clock(), np.inf, 700),
-            ("20x straggler", Clock(stragglers={3: 20.0}), 60_000.0, 9000),
+            ("delays 0-15 ms", Clock(), np.inf, 400),
+            ("20x straggler", Clock(stragglers={3: 20.0}), 15_000.0, 2200),
         ):
             found = course(talk(loss, 100, turns=turns), tasks, clock, until=until, every=2000)
             print(f"{loss.name}, {name}: relative gap {(found[-1][1] - best) / best:.1e}")
         reached = {}
         for name, together in (("asynchronous", False), ("synchronous", True)):
             clock = Clock(stragglers={3: 10.0}, synchronous=together)
-            found = course(talk(loss, 100, turns=400), tasks, clock, every=1, until=8000.0)
+            found = course(talk(loss, 100, turns=400), tasks, clock, every=N_TASKS, until=3000.0)
             near = [at for at, value in found if value <= 1.01 * best]
             reached[name] = near[0] if near else np.inf
         ratio = reached["synchronous"] / reached["asynchronous"]
@@ -168,34 +166,37 @@ class TwoReleases(AsynchronousProtocol):
         return after if call.turn % 2 == 0 else replace(after, own=public.own)
 
 
+SCHEMES: dict[str, tuple[type[AsynchronousProtocol], dict[str, int]]] = {
+    "one": (AsynchronousProtocol, {"turns": 20}),
+    "two": (TwoReleases, {"turns": 40, "local_steps": 2}),
+}
+
+
 def releases(seeds: int) -> None:
-    """Print the final objective of one release a step and of two, at equal total ε."""
+    """Print the final objective of 20 steps with one release each and with two, at equal ε."""
     for loss in (SquaredLoss(), LogisticLoss()):
         for n_rows in (200, 2000):
             for epsilon in (1.0, 3.0, 10.0):
-                found = {}
-                for name, kind, options in (
-                    ("one", AsynchronousProtocol, {"turns": 20}),
-                    ("two", TwoReleases, {"turns": 40, "local_steps": 2}),
-                ):
-                    base = talk(loss, n_rows, clip=0.5, step=4 / loss.curvature, **options)
-                    protocol = kind(**vars(base))
-                    schedule = Schedule.calibrate(protocol.rounds(), epsilon=epsilon, delta=1e-5)
-                    noise = schedule.mechanisms[0]
-                    strength = max(protocol.shared_strength, protocol.noise_edge(noise))
-                    protocol = replace(protocol, shared_strength=strength)
-                    ends = []
-                    for seed in range(seeds):
-                        tasks = tasks_of(loss, n_rows, seed)
-                        run = course(protocol, tasks, Clock(), noise=noise, seed=seed, every=10**9)
-                        ends.append(run[-1][1])
-                    found[name] = float(np.mean(ends))
-                mark = "lower" if found["one"] < found["two"] else "NOT LOWER"
+                found = [_objectives(loss, n_rows, epsilon, seed) for seed in range(seeds)]
+                one, two = np.mean(found, axis=0)
                 print(
-                    f"{loss.name}, n = {n_rows}, ε = {epsilon:g}: one release {found['one']:.4f}, "
-                    f"two {found['two']:.4f}: {mark}",
+                    f"{loss.name}, n = {n_rows}, ε = {epsilon:g}: one release {one:.4f}, two "
+                    f"{two:.4f}: {'lower' if one < two else 'NOT LOWER'}",
                     flush=True,
                 )
+
+
+def _objectives(loss: Loss, n_rows: int, epsilon: float, seed: int) -> list[float]:
+    """Return the final objectives of both schemes, of the same strengths, on the same rows."""
+    tasks, strength, found = tasks_of(loss, n_rows, seed), None, []
+    for kind, options in SCHEMES.values():
+        base = talk(loss, n_rows, clip=0.5, step=1 / loss.curvature, **options)
+        schedule = Schedule.calibrate(base.rounds(), epsilon=epsilon, delta=1e-5)
+        noise = schedule.mechanisms[0]
+        strength = strength or max(base.shared_strength, base.noise_edge(noise))
+        protocol = kind(**{**vars(base), "shared_strength": strength})
+        found.append(course(protocol, tasks, Clock(), noise=noise, seed=seed, every=10**9)[-1][1])
+    return found
 
 
 def gain(names: list[str], seeds: int) -> None:

@@ -30,6 +30,10 @@ _FORMS: dict[str, dict[str, dict[str, Any]]] = {
     "group-sparse": {'`update="proximal"`': _PAPER, "`delta=0.0`": {"delta": 0.0}},
     "low-rank-sparse": {'`shared="group-sparse"`': {"shared": "group-sparse"}},
     "averaged": {"`clip=1.0`": {"clip": 1.0}},
+    "asynchronous": {
+        '`aggregation="trusted"`': {"aggregation": "trusted"},
+        "`delta=0.0`": {"delta": 0.0},
+    },
     "shared-moments": {'`aggregation="trusted"`': {"aggregation": "trusted"}},
 }
 

@@ -62,6 +62,16 @@ def test_who_is_away_sends_nothing_and_goes_on_when_back():
     assert line.messages()[0] == TURNS
 
 
+def test_budgets_are_spent_by_node_as_they_speak():
+    schedule = schedule_of(protocol_of())
+    line = timeline(Clock(Delay("fixed", high=1.0), stragglers={0: 10.0}))
+    course = schedule.course(Unit.ROW, 1e-5)
+    early = line.spent(course, until=2.5)
+    assert early[0] == 0.0
+    assert np.array_equal(early[1:], [course[1][1]] * (N_TASKS - 1))
+    assert np.array_equal(line.spent(course), [course[-1][1]] * N_TASKS)
+
+
 def test_the_rest_goes_on_and_is_charged_for_the_one_who_spoke_most():
     protocol = protocol_of()
     schedule = schedule_of(protocol)

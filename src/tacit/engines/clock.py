@@ -105,6 +105,14 @@ class Timeline:
         alone = np.bincount(sent[sent >= 0], minlength=self.n_tasks)
         return np.asarray(alone + np.sum(sent < 0))
 
+    def spent(self, course: Sequence[tuple[float, float]], until: float = math.inf) -> Array:
+        """Return the ε that each task's rows had spent by then, (m,).
+
+        ``course`` is `Schedule.course`: what turns cost alone and together.
+        """
+        totals = np.array([0.0, *(total for _, total in course)])
+        return np.asarray(totals[self.messages(until)])
+
     def within(self, until: float) -> int:
         """Return how many messages had arrived by then."""
         return int(np.searchsorted(self.time, until, side="right"))

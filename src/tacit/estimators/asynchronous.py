@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit import _check
 from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.ledger import Ledger
@@ -46,6 +47,25 @@ _ORDER = "when a task speaks does not depend on what its rows hold"
 
 class _Asynchronous(PrivateEstimator):
     _definition = DEFINITIONS[0]  # personal models stay at home
+    _parameter_constraints: ClassVar[Constraints] = {
+        "shared": [rule(_check.one_of, choices=SHARED_PENALTIES)],
+        "own": [rule(_check.one_of, choices=OWN_PENALTIES)],
+        "shared_strength": ["auto", rule(_check.positive, remedy='use "auto" or a strength')],
+        "own_strength": [rule(_check.non_negative, remedy="use 0.1")],
+        "n_rounds": [rule(_check.positive_integer, remedy="it is a task's number of releases")],
+        "local_steps": [rule(_check.positive_integer, remedy="use 1")],
+        "step": ["auto", rule(_check.positive, remedy='use "auto" or the length of a step')],
+        "relaxation": [rule(_check.positive, remedy="use 1.0, or a number below 2")],
+        "sampling": [1, 1.0, rule(_check.fraction, remedy="give a row's chance to join a turn")],
+        "tolerance": [rule(_check.non_negative, remedy="use 0.0 to take every turn")],
+        "row_norm": ["auto", rule(_check.positive, remedy='use "auto" or a public norm of rows')],
+        "target_bound": [rule(_check.positive, remedy="give a public bound of |y|")],
+        "gate": [rule(_check.flag)],
+        "aggregation": [rule(_check.one_of, choices=AGGREGATIONS)],
+        "unit": [rule(_check.one_of, choices=tuple(Unit))],
+        "split": [rule(_check.fraction, remedy="give the first noise's part of ε, 0.5, say")],
+        "mechanism": [rule(_check.one_of, choices=_MECHANISMS)],
+    }
 
     def __init__(
         self,
@@ -123,22 +143,6 @@ class _Asynchronous(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check.one_of("shared", self.shared, SHARED_PENALTIES)
-        _check.one_of("own", self.own, OWN_PENALTIES)
-        _check.one_of("mechanism", self.mechanism, _MECHANISMS)
-        for name in ("shared_strength", "step", "clip", "row_norm"):
-            if getattr(self, name) != "auto":
-                _check.positive(name, getattr(self, name), remedy='use "auto", or a public number')
-        _check.non_negative("own_strength", self.own_strength, remedy="use 0.1")
-        _check.non_negative("tolerance", self.tolerance, remedy="use 0.0 to take every turn")
-        _check.positive("target_bound", self.target_bound, remedy="give a public bound of |y|")
-        for name in ("n_rounds", "local_steps"):
-            _check.positive_integer(name, getattr(self, name), remedy="it is a number of turns")
-        if self.sampling != 1:
-            _check.fraction("sampling", self.sampling, remedy="give a row's chance to join a turn")
-        _check.one_of("aggregation", self.aggregation, AGGREGATIONS)
-        _check.one_of("unit", self.unit, tuple(Unit))
-        _check.fraction("split", self.split, remedy="give the first noise's part of ε, 0.5, say")
         if self.aggregation == "untrusted" and self.unit == "task":
             raise InvalidInput(
                 'unit="task": a task that adds its own noise would hide its whole gradient; use '
@@ -149,7 +153,7 @@ class _Asynchronous(PrivateEstimator):
                 f"aggregation={self.aggregation!r}: takes every row, with sound noise; use "
                 'aggregation="untrusted", or sampling=1.0 and mechanism="auto"'
             )
-        if not 0 < float(self.relaxation) < 2:
+        if self.relaxation >= 2:
             raise InvalidInput(f"relaxation={self.relaxation!r}: must lie between 0 and 2; use 1.0")
         if int(self.n_rounds) % int(self.local_steps):
             raise InvalidInput(

@@ -32,8 +32,6 @@ def _private():
             continue
         if family in ("Transfer", "FeatureSplitTransfer"):  # one data set, not many tasks
             continue
-        if family == "Asynchronous":  # numbers of rows are public: see attacks
-            continue
         for parameters in _VARIANTS.get(family, ({},)):
             yield pytest.param(name, parameters, id=f"{name}-{'-'.join(parameters) or 'default'}")
 
@@ -46,7 +44,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def sizes_are_public(private):
     """Whether the estimator declares everybody's number of rows public."""
-    return private.startswith("SharedMoments")
+    return private.startswith(("SharedMoments", "Asynchronous"))
 
 
 @pytest.fixture
