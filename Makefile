@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
@@ -9,13 +10,18 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 .PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo federation-stress lint format bench clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml
+# What a user installs, and no more.
+$(CORE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
+	touch $(CORE)
+
+# What tests, checks and pages need besides.
+$(READY): $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/tacit demo
 
 test: $(READY)
@@ -32,7 +38,7 @@ FEDERATION := .venv-federation
 $(FEDERATION)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(FEDERATION)
 	$(FEDERATION)/bin/python -m pip install --quiet --upgrade pip
-	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest
+	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest hypothesis
 	touch $(FEDERATION)/.ready
 
 test-federation: $(FEDERATION)/.ready

@@ -29,6 +29,7 @@ _FORMS: dict[str, dict[str, dict[str, Any]]] = {
     "low-rank": {'`update="proximal"`': _PAPER, "`delta=0.0`": {"delta": 0.0}},
     "group-sparse": {'`update="proximal"`': _PAPER, "`delta=0.0`": {"delta": 0.0}},
     "low-rank-sparse": {'`shared="group-sparse"`': {"shared": "group-sparse"}},
+    "task-relationship": {"`clip=1.0`": {"clip": 1.0}},
     "averaged": {"`clip=1.0`": {"clip": 1.0}},
     "asynchronous": {
         '`aggregation="trusted"`': {"aggregation": "trusted"},
@@ -101,12 +102,14 @@ def sizes() -> str:
     rows = []
     for exponent, word in ((4, "10⁴"), (6, "10⁶"), (9, "10⁹")):
         for method in ("shared-prior", "mean-regularized", "low-rank", "task-relationship"):
-            if method == "task-relationship" and exponent > 4:
+            related = method == "task-relationship"
+            if related and exponent > 4:
                 continue  # everybody's message goes to everybody
-            plan = tacit.plan(method, 10**exponent, 50)
+            plan = tacit.plan(method, 10**exponent, 50, **({"clip": 1.0} if related else {}))
             cells = (plan.bytes_up, plan.bytes_down, plan.bytes_total, plan.curator_memory)
             noise = f"{plan.noise_to_signal:.2g}"
-            rows.append((word, method, *map(_bytes, cells), noise))
+            label = f"{method}, with a clip" if related else method
+            rows.append((word, label, *map(_bytes, cells), noise))
     head = ("m", "Method", "Up, a task", "Down, a task", "Network, whole run", "Curator")
     return _markdown((*head, "Noise to signal, at best"), rows)
 

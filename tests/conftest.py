@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,19 @@ settings.load_profile("tacit")
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "TACIT_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["TACIT_DATA"] = str(_SHARED)
+
+
+# Tests know nothing of the ledgers of whoever runs them, nor of each other's.
+os.environ["TACIT_STATE"] = tempfile.mkdtemp(prefix="tacit-tests-")
+os.environ.pop("TACIT_LEDGER", None)
+
+
+@pytest.fixture(autouse=True)
+def _own_register(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Give every test a register of ledgers of its own."""
+    monkeypatch.setenv("TACIT_STATE", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture

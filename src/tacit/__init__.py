@@ -12,8 +12,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
+from tacit.errors import (
+    BudgetExceeded,
+    DataNotFound,
+    InvalidInput,
+    LedgerError,
+    ModelFileError,
+    PrivacyLeak,
+    PrivacyWarning,
+    TacitError,
+    UnknownTask,
+)
 
 if TYPE_CHECKING:
+    from tacit.comparison import compare
     from tacit.estimators import *  # noqa: F403
     from tacit.estimators import ESTIMATORS as ESTIMATORS
     from tacit.methods import plan
@@ -24,17 +36,24 @@ __all__ = [
     "AsynchronousRegressor",
     "AveragedClassifier",
     "AveragedRegressor",
+    "BudgetExceeded",
+    "DataNotFound",
     "FeatureSplitTransferClassifier",
     "GroupSparseClassifier",
     "GroupSparseRegressor",
+    "InvalidInput",
+    "LedgerError",
     "LowRankClassifier",
     "LowRankRegressor",
     "LowRankSparseClassifier",
     "LowRankSparseRegressor",
     "MeanRegularizedClassifier",
     "MeanRegularizedRegressor",
+    "ModelFileError",
     "PooledClassifier",
     "PooledRegressor",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "PrivateLogisticRegression",
     "SharedMomentsClassifier",
     "SharedMomentsRegressor",
@@ -42,11 +61,14 @@ __all__ = [
     "SharedPriorRegressor",
     "SingleTaskClassifier",
     "SingleTaskRegressor",
+    "TacitError",
     "TaskRelationshipClassifier",
     "TaskRelationshipRegressor",
     "TaskSet",
     "TransferClassifier",
+    "UnknownTask",
     "__version__",
+    "compare",
     "load",
     "plan",
 ]
@@ -63,13 +85,16 @@ NEURAL = (
 
 _PACKAGES = (
     "audit",
+    "comparison",
     "datasets",
     "engines",
     "errors",
     "estimators",
     "losses",
+    "model_selection",
     "neural",
     "penalties",
+    "preprocessing",
     "privacy",
     "protocols",
     "report",
@@ -82,6 +107,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tacit.{name}")
     if name == "TaskSet":
         return importlib.import_module("tacit.tasks").TaskSet
+    if name == "compare":
+        return importlib.import_module("tacit.comparison").compare
     if name == "plan":
         return importlib.import_module("tacit.methods").plan
     if name in NEURAL:

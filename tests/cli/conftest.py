@@ -39,13 +39,22 @@ def fit(run):
     """Fit data.csv with a fast method that releases something however few; options are added."""
 
     def call(*options, data="data.csv", method="low-rank"):
-        given = ("--task", "hospital", "--target", "stay", "--method", method)
+        given = ("--task", "hospital", "--target", "stay", "--yes", "--method", method)
         chosen = [*given, *options]
         if "--method" in options:
             chosen = [*given[:-2], *options]
         return run("fit", data, *chosen)
 
     return call
+
+
+@pytest.fixture
+def plenty(run):
+    """Give data.csv a ledger with room for many runs."""
+    assert (
+        run("ledger", "create", "data.csv.ledger.db", "--epsilon", 90, "--delta", 1e-3).exit_code
+        == 0
+    )
 
 
 @pytest.fixture

@@ -87,11 +87,25 @@ def seen(run: Path) -> dict[int, str]:
     return {p.number: p.hash for b in boards if b.exists() for p in Billboard.load(b)}
 
 
+def ledger_of(run: Path) -> Path:
+    """Return the ledger of the run's own copy of the data."""
+    return Path(f"{run}.csv.ledger.db")
+
+
+def own_data(command: tuple[str, ...], run: Path) -> tuple[str, ...]:
+    """Return the command on a copy of the data, which no other run's register knows."""
+    os.environ["TACIT_STATE"] = str(Path(f"{run}.state").absolute())
+    copy = Path(f"{run}.csv")
+    copy.write_bytes(Path("data.csv").read_bytes())
+    return (command[0], str(copy), *command[2:], "--yes", "--out", str(run))
+
+
 def under_counted(run: Path, released: dict[int, str]) -> bool:
     """Return whether the ledger holds fewer charges than there are releases."""
-    if not (run / "ledger.db").exists():
+    ledger = ledger_of(run)
+    if not ledger.exists():
         return bool(released)
-    with Ledger(run / "ledger.db") as ledger:
+    with Ledger(ledger) as ledger:
         ledger.verify()
         return sum(line.n_charges for line in ledger.lines()) < len(released)
 
@@ -105,9 +119,9 @@ def stress(kills: int, seed: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_data(Path("data.csv"))
-        finish((*SEEDED, "--out", "whole"))
+        finish(own_data(SEEDED, Path("whole")))
         began = time.perf_counter()
-        finish((*SEEDED, "--out", "timed"))
+        finish(own_data(SEEDED, Path("timed")))
         span = time.perf_counter() - began
         whole = tacit.load("whole")
         while found["kills"] < kills:
@@ -115,11 +129,7 @@ def stress(kills: int, seed: int) -> dict[str, object]:
             known: dict[int, str] = {}
             while True:
                 begun = (run / "unfinished").exists()
-                command = (
-                    ("fit", "--resume", str(run), "--quiet")
-                    if begun
-                    else (*base, "--out", str(run))
-                )
+                command = ("fit", "--resume", str(run), "--quiet") if begun else own_data(base, run)
                 if not begun and run.exists():
                     command = (*command, "--force")
                 died = found["kills"] < kills and struck(command, chance.uniform(0, span))
@@ -143,7 +153,7 @@ def stress(kills: int, seed: int) -> dict[str, object]:
             model = tacit.load(run)
             if base is SEEDED:
                 found["differing_models"] += not np.array_equal(model.coef_, whole.coef_)
-            with Ledger(run / "ledger.db") as ledger:
+            with Ledger(ledger_of(run)) as ledger:
                 charges = sum(line.n_charges for line in ledger.lines())
             found["double_charges"] += charges != len(model.billboard_)
         os.chdir("/")

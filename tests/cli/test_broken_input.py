@@ -56,7 +56,7 @@ BROKEN_FILES = {
     "huge feature": (lambda lines: edited(lines, 2, 1, "1e200"), "too large"),
     "huge target": (lambda lines: edited(lines, 2, 3, "-1e300"), "'stay' is -1e+300, too large"),
     "missing target": (lambda lines: edited(lines, 2, 3, ""), "target 'stay' is missing"),
-    "NaN target": (lambda lines: edited(lines, 2, 3, "NaN"), "target 'stay' is missing"),
+    "NaN target": (lambda lines: edited(lines, 2, 3, "NaN"), "is 'NaN', not a number"),
     "word in the target": (lambda lines: edited(lines, 2, 3, "long"), "--kind"),
     "constant text target": (
         lambda lines: [lines[0], *(",".join([*line.split(",")[:3], "x"]) for line in lines[1:])],
@@ -128,7 +128,7 @@ BROKEN_OPTIONS = {
     "categories without names": (("--categories", "age"), "column=a,b,c"),
     "value outside its categories": (("--categories", "age=1,2"), "not one of its categories"),
     "range the wrong way": (("--range", "age=100:0"), "column=low:high"),
-    "missing rule": (("--missing", "guess"), "--missing 'guess': must be task-mean"),
+    "missing rule": (("--missing", "task_mean"), "--missing 'task_mean': must be task-mean"),
     "test size": (("--test-size", "1.5"), "test_size=1.5"),
     "unknown task rule": (("--unknown-task", "guess"), "unknown_task='guess'"),
     "encoding": (("--encoding", "klingon"), "--encoding 'klingon': unknown"),
@@ -188,7 +188,7 @@ def test_bytes_that_are_no_text_are_refused(fit, tmp_path, content, text):
         ("data.jsonl", b'{"hospital": "A", "age": [1]}\n', "nested value"),
         ("data.parquet", b"PAR1 but not really PAR1", "cannot be read as Parquet"),
         ("data.parquet", b"hospital,age\nA,1\n", "cannot be read as Parquet"),
-        ("data.xlsx", b"PK\x03\x04", "does not tell its format"),
+        ("data.xlsx", b"PK\x03\x04", "save the sheet as CSV"),
         ("data", b"hospital,age\nA,1\n", "does not tell its format"),
     ],
 )

@@ -16,7 +16,8 @@ import tacit
 from tacit.errors import PrivacyLeak
 from tacit.privacy import Billboard, Ledger
 
-FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "low-rank")
+COLUMNS = ("--task", "hospital", "--target", "stay")
+FIT = ("fit", "data.csv", *COLUMNS, "--yes", "--method", "low-rank")
 ROUNDS = ("--rounds", "3")
 # The process is killed at the n-th call of one function: before it, or after it.
 KILLED = """
@@ -45,7 +46,7 @@ INSTANTS = [
     (*WRITE, 4, True),  # settled, the model not written
     ("tacit.cli.run.fitting", "_write", 1, False),  # all files made, none in place
     ("tacit.cli.run.folder", "os.rename", 4, False),  # some files in place
-    ("tacit.cli.run.folder", "os.rename", 9, False),  # all of them
+    ("tacit.cli.run.folder", "os.rename", 10, False),  # all of them
 ]
 
 
@@ -63,7 +64,7 @@ def _killed(folder, instant, *options, rounds=ROUNDS):
 
 
 @pytest.mark.parametrize("instant", INSTANTS, ids=lambda instant: f"{instant[1]}-{instant[2:]}")
-def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, instant):
+def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, plenty, instant):
     assert run(*FIT, *ROUNDS, "--seed", "1", "--out", "whole").exit_code == 0
     _killed(table.parent, instant, "--seed", "1", "--out", "run")
     folder = table.parent / "run"
@@ -84,16 +85,16 @@ def test_a_killed_fit_goes_on_to_the_same_model(fit, run, table, instant):
     assert {path.name for path in Path("run").iterdir()} == {
         p.name for p in Path("whole").iterdir()
     }
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         ledger.verify()
-        assert [line.n_charges for line in ledger.lines()] == [3]
+        assert [record.n_charges for record in ledger.runs()] == [3, 3]
         assert ledger.recover() == 0
 
 
 @pytest.mark.parametrize("method", ["low-rank", "task-relationship"])
 def test_secret_noise_is_repeated_after_a_charge_whose_release_was_lost(fit, run, table, method):
     _killed(table.parent, (*WRITE, 1, True), "--method", method, rounds=())
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         (charged,) = ledger._chain.entries("kind = 'charge'")
     assert run("fit", "--resume", "run").exit_code == 0
     model = tacit.load("run")
@@ -129,7 +130,7 @@ def test_a_run_goes_on_only_with_its_data_and_its_settings(fit, run, table):
 
 def test_a_run_that_was_settled_by_hand_does_not_go_on(fit, run, table):
     _killed(table.parent, (*WRITE, 2, True))
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         assert ledger.recover() == 1
     refused = run("fit", "--resume", "run")
     assert refused.exit_code == 4
@@ -149,7 +150,7 @@ def test_a_search_goes_on_to_the_run_that_it_would_have_published(run, table, in
     search = ("--tune", "clip=1,2", "--epsilon", "3", *seed)
     _killed(table.parent, instant, *search, "--out", "run", rounds=())
     before = list(Billboard.load(table.parent / "run" / "unfinished" / "releases"))
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         marks = [entry.body["mark"] for entry in ledger._chain.entries("kind = 'charge'")]
     resumed = run("fit", "--resume", "run")
     assert resumed.exit_code == 0, resumed.stderr
@@ -157,18 +158,19 @@ def test_a_search_goes_on_to_the_run_that_it_would_have_published(run, table, in
     assert [posting.hash for posting in model.billboard_][: len(marks)] == marks
     for posting in before:
         assert model.billboard_[posting.number].hash == posting.hash
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         ledger.verify()
         assert ledger.spent().epsilon <= 3 * (1 + 1e-9)
         assert ledger.recover() == 0
     if seed:
-        assert run(*FIT, *search, "--out", "whole").exit_code == 0
+        again = ("--new-ledger", "seeded, to be compared", "--out", "whole")
+        assert run(*FIT, *search, *again).exit_code == 0
         assert np.array_equal(tacit.load("whole").coef_, model.coef_)
         assert tacit.load("whole").billboard_.head == model.billboard_.head
 
 
 @pytest.mark.parametrize("aggregation", ["untrusted", "trusted"])
-def test_a_run_that_protects_rows_goes_on(run, table, aggregation):
+def test_a_run_that_protects_rows_goes_on(run, table, plenty, aggregation):
     moments = ("--epsilon", "9", "--set", "gate=false", "--set", f"aggregation={aggregation}")
     method = ("--method", "shared-moments", *moments, "--seed", "1")
     _killed(table.parent, (*WRITE, 2, True), *method, "--out", "run", rounds=())
@@ -185,7 +187,7 @@ def test_a_shared_ledger_is_charged_once(fit, run, table):
     _killed(table.parent, (*WRITE, 2, True), "--ledger", "total.db")
     assert run("fit", "--resume", "run").exit_code == 0
     with Ledger("total.db") as ledger:
-        assert [line.n_charges for line in ledger.lines()] == [3]
+        assert [record.n_charges for record in ledger.runs()] == [3]
         assert ledger.spent().epsilon < 1.1
 
 

@@ -61,7 +61,7 @@ def test_a_dry_run_leaves_a_ledger_as_it_was(fit, run, table):
 def test_a_shared_ledger_is_charged_and_no_own_one_is_made(fit, run, table):
     run("ledger", "create", "total.db", "--epsilon", "3", "--delta", "1e-4")
     assert fit("--ledger", "total.db").exit_code == 0
-    assert not Path("run/ledger.db").exists()
+    assert not Path("data.csv.ledger.db").exists()
     assert spent("total.db") > 0.5
 
 
@@ -69,7 +69,7 @@ def test_a_run_without_privacy_says_so_and_has_no_ledger(fit, table):
     result = fit("--epsilon", "inf")
     assert result.exit_code == 0
     assert "NOT private" in result.stderr
-    assert not Path("run/ledger.db").exists()
+    assert not Path("data.csv.ledger.db").exists()
     assert not tacit.load("run").privacy_.private
 
 
@@ -86,7 +86,7 @@ def test_a_choice_by_tuning_is_paid_for_with_the_same_budget(fit, table):
     assert "repeat-and-select" in body["statement"]["mechanisms"]
     assert body["statement"]["epsilon"] <= 1.0
     assert tacit.load("run").clip == body["chosen"]["clip"]
-    assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-3)
+    assert spent("data.csv.ledger.db") == pytest.approx(1.0, rel=1e-3)
 
 
 # Folders
@@ -108,10 +108,10 @@ def test_force_replaces_the_files_and_keeps_foreign_ones(fit, table):
     assert len(list(Path("run").glob("arrays-*.npz"))) == 1
 
 
-def test_force_keeps_the_ledger_so_the_second_run_is_refused(fit, table):
+def test_force_replaces_no_ledger_so_the_second_run_is_refused(fit, table):
     assert fit().exit_code == 0
     kept = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
-    refused(fit("--force"), 3, "earlier run")
+    refused(fit("--force"), 3, "nothing is left for another fit")
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == kept
 
 
@@ -145,13 +145,13 @@ def test_a_full_disk_leaves_the_ledger_and_what_it_takes_to_go_on(
         patched.setattr(place, full)
         result = fit()
     refused(result, 4, "the disk is full")
-    assert "stays recorded in run/ledger.db" in result.stderr
-    assert listing(table.parent) == ["data.csv", "run"]
-    assert listing("run") == ["ledger.db", "unfinished"]
-    assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
+    assert "stays recorded in data.csv.ledger.db" in result.stderr
+    assert listing(table.parent) == ["data.csv", "data.csv.ledger.db", "run"]
+    assert listing("run") == ["unfinished"]
+    assert spent("data.csv.ledger.db") == pytest.approx(1.0, rel=1e-6)
     refused(fit(), 2, "--resume run")
     assert run("fit", "--resume", "run").exit_code == 0
-    assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
+    assert spent("data.csv.ledger.db") == pytest.approx(1.0, rel=1e-6)
     assert "unfinished" not in listing("run")
 
 
@@ -169,8 +169,8 @@ def test_an_interrupted_fit_ends_with_130_and_keeps_what_was_charged(fit, table,
 
     monkeypatch.setattr(ModelProtectedProtocol, "read", interrupted)
     refused(fit(), 130, "interrupted")
-    assert listing("run") == ["ledger.db", "unfinished"]
-    assert spent("run/ledger.db") == pytest.approx(1.0, rel=1e-6)
+    assert listing("run") == ["unfinished"]
+    assert spent("data.csv.ledger.db") == pytest.approx(1.0, rel=1e-6)
 
 
 def test_a_fit_that_fails_before_any_release_leaves_no_ledger(fit, table, monkeypatch):
@@ -212,7 +212,7 @@ def test_an_edited_model_folder_is_refused(fit, run, table):
     refused(run("predict", "nowhere", "data.csv"), 4, "nowhere: no such file or folder")
 
 
-def test_parts_of_two_runs_do_not_mix(fit, run, table, lines):
+def test_parts_of_two_runs_do_not_mix(fit, run, table, lines, plenty):
     assert fit().exit_code == 0
     table.write_text("\n".join(lines[:-8]), encoding="utf-8")
     assert fit("--out", "other").exit_code == 0
@@ -220,6 +220,8 @@ def test_parts_of_two_runs_do_not_mix(fit, run, table, lines):
         old.unlink()
     for part in Path("other/intake").iterdir():
         (Path("run/intake") / part.name).write_bytes(part.read_bytes())
+    refused(run("predict", "run", "data.csv"), 4, "since the run was sealed")
+    Path("run/seal.json").unlink()
     refused(run("predict", "run", "data.csv"), 4, "different runs")
 
 
@@ -240,7 +242,7 @@ def test_a_foreign_ledger_is_refused(fit, run, table):
 
 def test_an_edited_ledger_is_found(fit, run, table):
     assert fit().exit_code == 0
-    with sqlite3.connect("run/ledger.db") as connection:
+    with sqlite3.connect("data.csv.ledger.db") as connection:
         connection.execute("DELETE FROM entries WHERE kind = 'charge'")
     connection.close()
     refused(run("ledger", "verify", "run"), 4, "edited or removed")

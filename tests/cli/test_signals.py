@@ -10,7 +10,7 @@ import pytest
 
 from tacit.privacy import Ledger
 
-FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "averaged")
+FIT = ("fit", "data.csv", "--task", "hospital", "--target", "stay", "--method", "averaged", "--yes")
 # The process gets its signal between a release, already charged, and what is made of it.
 STRUCK = """
 import os, signal
@@ -40,9 +40,10 @@ def test_a_struck_run_is_counted_in_full_and_leaves_no_model(table, name, code):
     if name == "SIGINT":
         assert "interrupted" in done.stderr
         assert "--resume run" in done.stderr
-        assert sorted(path.name for path in folder.iterdir()) == ["ledger.db", "unfinished"]
-        assert sorted(path.name for path in table.parent.iterdir()) == ["data.csv", "run"]
-    with Ledger(folder / "ledger.db") as ledger:
+        assert [path.name for path in folder.iterdir()] == ["unfinished"]
+        left = sorted(path.name for path in table.parent.iterdir())
+        assert left == ["data.csv", "data.csv.ledger.db", "run"]
+    with Ledger(table.parent / "data.csv.ledger.db") as ledger:
         ledger.verify()
         assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-6)
 

@@ -100,7 +100,7 @@ def test_the_run_folder_holds_what_it_should_and_nothing_hidden(walked):
     assert {
         "manifest.json",
         "statement.json",
-        "ledger.db",
+        "seal.json",
         "history.csv",
         "report.html",
         "config.toml",
@@ -126,7 +126,7 @@ def test_the_statement_is_the_same_everywhere_and_names_the_public_facts(walked)
 
 def test_the_ledger_holds_exactly_what_the_statement_says(walked):
     folder, _ = walked
-    with Ledger(folder / "run" / "ledger.db") as ledger:
+    with Ledger(folder / "hospitals.csv.ledger.db") as ledger:
         assert ledger.verify() > 0
         assert ledger.epsilon == 2.0
         assert ledger.spent().epsilon == pytest.approx(2.0, rel=1e-6)
@@ -221,12 +221,14 @@ def test_the_config_runs_again(walked, tmp_path):
     settings = tomllib.loads(config.read_text(encoding="utf-8"))
     assert settings["epsilon"] == 2.0
     assert settings["range"] == list(RANGES)
+    call("ledger", "create", tmp_path / "tests.db", "--epsilon", 9, "--delta", 1e-4)
+    word = ("--ledger", tmp_path / "tests.db", "--new-ledger", "seeded runs are never published")
     for out in ("first", "second"):
-        done = call("fit", "--config", config, "--seed", "5", "--out", tmp_path / out, "--quiet")
+        done = call("fit", "--config", config, "--seed", "5", *word, "--out", tmp_path / out, "-q")
         assert done.exit_code == 0, done.stderr
     first, second = (tacit.load(tmp_path / out) for out in ("first", "second"))
     np.testing.assert_array_equal(first.coef_, second.coef_)
     assert first.privacy_.seeded
-    assert tomllib.loads(
-        (tmp_path / "first" / "config.toml").read_text(encoding="utf-8")
-    ) == settings | {"seed": 5}
+    kept = tomllib.loads((tmp_path / "first" / "config.toml").read_text(encoding="utf-8"))
+    added = {"seed": 5, "ledger": str(tmp_path / "tests.db"), "new_ledger": word[-1]}
+    assert kept == settings | added

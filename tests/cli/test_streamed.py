@@ -7,6 +7,7 @@ import pytest
 
 import tacit
 from tacit.cli.table import read as whole
+from tacit.privacy import Ledger
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -27,6 +28,13 @@ def frame_of(n_tasks=30, kind="regression", seed=0):
     return frame.assign(y=score)
 
 
+@pytest.fixture(autouse=True)
+def _room(run, tmp_path, monkeypatch):
+    """A ledger without a limit: what is compared here is fitted more than once."""
+    Ledger(tmp_path / "tests.db", float("inf"), 0.01).close()
+    monkeypatch.setenv("TACIT_LEDGER", str(tmp_path / "tests.db"))
+
+
 @pytest.fixture
 def small_batches(monkeypatch):
     monkeypatch.setattr("tacit.engines.batches._ROW_NUMBERS", 300)
@@ -40,7 +48,7 @@ def both(run, tmp_path, monkeypatch, small_batches):
     def fit(frame, *options):
         frame.to_csv("rows.csv", index=False)
         frame.to_parquet("rows.parquet", index=False, row_group_size=41)
-        given = ("--task", "site", "--target", "y", *options)
+        given = ("--task", "site", "--target", "y", "--yes", *options)
         done = run("fit", "rows.csv", *given, "--out", "memory")
         assert done.exit_code == 0, done.output
         with monkeypatch.context() as patch:
@@ -116,7 +124,9 @@ def test_what_was_streamed_predicts_and_is_joined_like_any_run(both, run):
 )
 def test_what_needs_memory_is_read_into_it_and_says_why(run, change, options, reason):
     change(frame_of()).to_parquet("rows.parquet", index=False)
-    done = run("fit", "rows.parquet", "--task", "site", "--target", "y", *options, "--out", "run")
+    done = run(
+        "fit", "rows.parquet", "--task", "site", "--target", "y", "-y", *options, "--out", "run"
+    )
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "rows.parquet is read into memory: " in said

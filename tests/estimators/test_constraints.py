@@ -86,7 +86,7 @@ def test_the_nearest_declaration_counts_and_others_are_inherited():
         ({"mechanism": "laplace"}, "mechanism='laplace': must be one of 'auto', 'gaussian'"),
         ({"ledger": 3}, "ledger=3: must be None, a Ledger, or the path of one"),
         ({"random_state": "x"}, "random_state='x': must be None, a whole number"),
-        ({"progress": 3}, r"progress=3: must be None or a function of \(round, n_rounds\)"),
+        ({"progress": 3}, "progress=3: must be None, True for a bar, or a function"),
         ({"allocation_ratio": 0}, "allocation_ratio=0: must be positive"),
     ],
 )

@@ -30,10 +30,18 @@ def test_without_privacy_a_strong_penalty_drops_features_for_all_tasks(few_featu
 
 def test_the_release_has_a_number_a_feature_and_shows_the_relevant_ones(few_features):
     X, y, task = few_features
-    model = tacit.GroupSparseRegressor(20.0, random_state=0).fit(X, y, tasks=task)
+    model = tacit.GroupSparseRegressor(20.0, n_rounds=1, random_state=0).fit(X, y, tasks=task)
     assert model.billboard_.read(0).shape == (8,)
     shown = np.diag(model.shared_covariance_)
     assert shown[:2].min() > 3 * shown[2:].max()
+
+
+def test_the_default_shows_the_features_in_which_tasks_differ(few_features):
+    X, y, task = few_features
+    model = tacit.GroupSparseRegressor(50.0, random_state=0).fit(X, y, tasks=task)
+    shown = np.diag(model.shared_covariance_)
+    assert shown[:2].min() > 3 * shown[2:].max()
+    assert "moment" in [release["name"] for release in model.history_]
 
 
 def test_matrix_noise_is_refused_for_a_diagonal(few_features):

@@ -28,10 +28,13 @@ def test_the_released_shape_points_along_the_shared_subspace():
     X = rng.standard_normal((1200, 6))
     direction = np.eye(6)[0]
     y = X @ direction * rng.choice([-2.0, 2.0], 60)[task] + 0.3 * rng.standard_normal(1200)
-    model = tacit.LowRankRegressor(200.0, random_state=0).fit(X, y, tasks=task)
-    leading = np.linalg.eigh(model.shared_covariance_)[1][:, -1]
-    assert abs(leading[0]) > 0.98
-    assert model.billboard_.read(0).shape == (6, 6)
+    for n_rounds in (1, "auto"):
+        model = tacit.LowRankRegressor(200.0, n_rounds=n_rounds, random_state=0)
+        model.fit(X, y, tasks=task)
+        leading = np.linalg.eigh(model.shared_covariance_)[1][:, -1]
+        assert abs(leading[0]) > 0.98
+    once = tacit.LowRankRegressor(200.0, n_rounds=1, random_state=0).fit(X, y, tasks=task)
+    assert once.billboard_.read(0).shape == (6, 6)
 
 
 def test_both_protections_have_a_statement_each():

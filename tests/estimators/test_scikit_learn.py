@@ -18,6 +18,14 @@ from sklearn.utils.estimator_checks import check_estimator
 import tacit
 
 OPEN = {"SingleTask", "Pooled"}
+# A row counts for one row at most, so a weight of 2 is not a row given twice.
+BOUNDED = dict.fromkeys(
+    (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    ),
+    "weights are relative to the heaviest row of a task",
+)
 
 
 def _cases():
@@ -41,7 +49,12 @@ def rows():
 def test_estimator_passes_every_check_of_scikit_learn(name, parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks themselves warn about skipped checks
-        results = check_estimator(getattr(tacit, name)(**parameters), on_fail=None, on_skip=None)
+        results = check_estimator(
+            getattr(tacit, name)(**parameters),
+            expected_failed_checks=BOUNDED,
+            on_fail=None,
+            on_skip=None,
+        )
     failed = {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 45

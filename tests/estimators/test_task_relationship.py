@@ -16,11 +16,21 @@ def two_camps(n_tasks=40, n_rows=25, d=4):
 
 def test_the_embedding_tells_the_two_camps_apart():
     X, y, task, side = two_camps()
-    model = tacit.TaskRelationshipRegressor(60.0, random_state=0).fit(X, y, tasks=task)
+    model = tacit.TaskRelationshipRegressor(60.0, clip=1.0, random_state=0).fit(X, y, tasks=task)
     leading = model.task_embedding_[:, 0]
     assert abs(np.corrcoef(leading, side)[0, 1]) > 0.95
     assert model.billboard_.read(0).shape == (40, 4)
     assert model.privacy_.curator == "untrusted"
+
+
+def test_the_default_map_shows_deviations_from_the_mean_where_noise_lets_them_be_seen():
+    X, y, task, side = two_camps()
+    model = tacit.TaskRelationshipRegressor(300.0, random_state=0).fit(X, y, tasks=task)
+    leading = model.task_embedding_[:, 0]
+    assert abs(np.corrcoef(leading, side)[0, 1]) > 0.95
+    assert model.privacy_.curator == "trusted"
+    loud = tacit.TaskRelationshipRegressor(10.0, random_state=0).fit(X, y, tasks=task)
+    assert loud.task_embedding_.shape == (40, 0)
 
 
 def test_noise_alone_gives_no_embedding_and_single_task_models():

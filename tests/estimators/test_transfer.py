@@ -224,7 +224,7 @@ def test_fewer_target_rows_than_groups_are_refused():
 @pytest.mark.parametrize(
     ("importance", "message"),
     [
-        (np.full(10, 0.2), "sums to 2"),
+        (np.zeros(10), "sums to 0"),
         (np.full(9, 1 / 9), "shape"),
         (np.append(np.full(8, 0.25), [-0.5, -0.5]), "at least 0"),
         (np.append(np.full(8, 0.125), [0.0, 0.0]), "importance 0"),

@@ -133,6 +133,7 @@ def _whole(live, terms, before, say, name):
 
 def refusals(live, say):
     """Everything that must be refused is, and says why."""
+    rights(live, say)
 
     def job(change):
         terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 2})
@@ -200,7 +201,6 @@ def refusals(live, say):
         say("refused: second process on one kit", False, "it ran")
     except Refused as refusal:
         say("refused: second process on one kit", True, str(refusal)[:200])
-    rights(live, say)
     strangers(live, say)
 
 
@@ -208,7 +208,7 @@ def rights(live, say):
     """No role can read files, list, shut down or stream logs at a site."""
     tried, allowed = 0, []
     with _session(live.house.lead, time.monotonic() + 60, print) as session:
-        wait_for(lambda: not session.get_system_info().job_info, 60)
+        wait_for(lambda: len(session.get_system_info().client_info) == len(live.names), 60)
         for what, ask in {
             "ls": lambda: session.ls_target("ash"),
             "cat": lambda: session.cat_target("ash", file="local/tacit.json"),
@@ -225,11 +225,23 @@ def rights(live, say):
             except Exception as error:
                 if not _says_no(error):
                     allowed.append(f"{what}: {type(error).__name__} {str(error)[:80]}")
-    say("refused: commands at a site", not allowed, f"{tried} tried by {LEAD}; {allowed or 'none'}")
+        there = len(session.get_system_info().client_info) == len(live.names)
+    say(
+        "refused: commands at a site",
+        there and not allowed,
+        f"{tried} tried by {LEAD}, the only user; allowed: {allowed or 'none'}",
+    )
 
 
 def _says_no(found):
-    words = ("not authorized", "authorization", "no permission", "denied", "invalid target")
+    words = (
+        "failed to shut down",
+        "not authorized",
+        "authorization",
+        "no permission",
+        "denied",
+        "invalid target",
+    )
     return any(word in str(found).lower() for word in words)
 
 

@@ -34,19 +34,18 @@ def _covariance(frame, slope, level, shape):
     return C
 
 
-def _candidates(frame, *, shapes=(None,), n_means=1):
+def _candidates(frame, *, shapes=(None,)):
     rng = np.random.default_rng(6)
     levels = np.array([0.01, 2.0, 1e3]) if frame.intercept else np.zeros(1)
     return Candidates(
-        rng.normal(size=(n_means, frame.size)), np.array([0.02, 0.7, 30.0]), levels, shapes
+        rng.normal(size=(len(shapes), frame.size)), np.array([0.02, 0.7, 30.0]), levels, shapes
     )
 
 
 def _cells(candidates):
     return [
         (shape, mean, slope, level)
-        for shape in candidates.shapes
-        for mean in candidates.means
+        for shape, mean in zip(candidates.shapes, candidates.means, strict=True)
         for slope in candidates.slopes
         for level in candidates.levels
     ]
@@ -58,7 +57,7 @@ def test_evidence_is_the_density_of_the_targets_with_the_noise_level_integrated_
 ):
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
-    candidates = _candidates(frame, shapes=(None, shape), n_means=2)
+    candidates = _candidates(frame, shapes=(None, shape))
     found = SquaredTasks.of(tasks, frame).evidence(candidates)
     for number, (X, y) in enumerate(by_task(tasks)):
         Z, dense = _design(X, frame), []
@@ -74,7 +73,7 @@ def test_evidence_is_the_density_of_the_targets_with_the_noise_level_integrated_
 def test_models_are_posterior_means_averaged_with_the_weights(ragged, by_task, intercept):
     tasks, frame = ragged(SIZES, 4), _frame(4, intercept=intercept)
     shape = np.random.default_rng(7).normal(size=(4, 4))
-    candidates = _candidates(frame, shapes=(None, shape), n_means=2)
+    candidates = _candidates(frame, shapes=(None, shape))
     home = SquaredTasks.of(tasks, frame)
     log_weights = np.random.default_rng(8).normal(size=candidates.size)
     found, total = home.averaged(candidates, log_weights)
@@ -140,14 +139,16 @@ def test_the_logistic_evidence_is_close_to_the_integral(ragged, by_task):
 def test_logistic_models_average_the_modes(ragged):
     tasks, frame = ragged(SIZES, 3, labels=True), _frame(3)
     home = LogisticTasks(frame, tasks)
-    candidates = _candidates(frame, n_means=2)
+    candidates = _candidates(frame, shapes=(None, np.diag([1.0, 0.1, 3.0])))
     parts = [
         home.averaged(candidates, np.where(cell, 0.0, -1e6))[0] for cell in np.eye(candidates.size)
     ]
     log_weights = np.random.default_rng(3).normal(size=candidates.size)
-    weights = softmax(home.evidence(candidates) + log_weights, axis=1)
-    together = np.einsum("gmp,mg->mp", np.array(parts), weights)
-    np.testing.assert_allclose(home.averaged(candidates, log_weights)[0], together, rtol=1e-9)
+    logs = home.evidence(candidates) + log_weights
+    models, totals = home.averaged(candidates, log_weights)
+    np.testing.assert_allclose(totals, logsumexp(logs, axis=1), rtol=1e-10)
+    together = np.einsum("gmp,mg->mp", np.array(parts), softmax(logs, axis=1))
+    np.testing.assert_allclose(models, together, rtol=1e-7)
 
 
 @pytest.mark.parametrize("labels", [False, True])

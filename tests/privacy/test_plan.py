@@ -26,6 +26,7 @@ SETTINGS = [
     *((method, {"delta": 0.0}) for method in PRIVATE),
     ("shared-prior", {"unknown_task": "shared"}),
     ("shared-prior", {"clip": 2.0}),
+    ("task-relationship", {"clip": 1.0}),
     ("mean-regularized", {"clip": 2.0, "n_rounds": 3}),
     ("averaged", {"clip": 2.0}),
     ("low-rank", {"update": "proximal", "n_rounds": 4}),
@@ -46,7 +47,8 @@ def test_the_planned_noise_costs_exactly_the_budget(method):
         for release in planned.releases
         for _ in range(release.turns)
     ]
-    assert len(events) == (25 if method == "shared-prior" else ROUNDS.get(method, 1))
+    hierarchical = method in ("shared-prior", "task-relationship")
+    assert len(events) == (25 if hierarchical else ROUNDS.get(method, 1))
     assert 1.0 - 1e-6 <= compose(events, delta=1e-6).epsilon <= 1.0 + 1e-9
 
 
@@ -139,7 +141,9 @@ def test_bytes_and_memory_are_those_of_the_messages():
 def test_only_kept_messages_make_memory_grow_with_tasks():
     for method in TASKS:
         few, many = (plan(method, m, 20, n_rows=30 * m).curator_memory for m in (10**4, 10**9))
-        assert (many > few) is (method in ("pooled", "task-relationship"))
+        assert (many > few) is (method == "pooled")
+    few, many = (plan("task-relationship", m, 20, clip=1.0).curator_memory for m in (10, 10**6))
+    assert many > few
 
 
 def test_a_billion_tasks_are_planned_at_once():
@@ -151,7 +155,7 @@ def test_a_billion_tasks_are_planned_at_once():
 
 def test_more_budget_means_less_noise_and_more_rounds_mean_more():
     def noise(**changes):
-        return plan("low-rank", 100, 10, **changes).releases[0].scale
+        return plan("low-rank", 100, 10, **({"n_rounds": 1} | changes)).releases[0].scale
 
     assert noise(epsilon=2.0) < noise(epsilon=1.0)
     assert noise(delta=1e-5) < noise(delta=1e-8)
@@ -159,15 +163,15 @@ def test_more_budget_means_less_noise_and_more_rounds_mean_more():
 
 
 def test_the_diagonal_needs_far_less_noise_than_the_matrix():
-    matrix = plan("low-rank", 320, 30).releases[0].noise_to_signal
-    diagonal = plan("group-sparse", 320, 30).releases[0].noise_to_signal
+    matrix = plan("low-rank", 320, 30, n_rounds=1).releases[0].noise_to_signal
+    diagonal = plan("group-sparse", 320, 30, n_rounds=1).releases[0].noise_to_signal
     assert diagonal < 0.3 * matrix
 
 
 def test_the_unit_and_who_is_protected_are_stated():
     both = plan("low-rank", 10, 7, n_rows=100, epsilon_rows=1.0, target_bound=1.0)
     assert [release.unit for release in both.releases] == [Unit.ROW, Unit.TASK]
-    assert plan("task-relationship", 10, 7).trust == "untrusted"
+    assert plan("task-relationship", 10, 7, clip=1.0).trust == "untrusted"
     assert "nothing leaves it" in plan("single-task", 10, 7).table()
     assert "not private" in plan("pooled", 10, 7, n_rows=50).table()
     assert "not private" in plan("low-rank", 10, 7, epsilon=math.inf).table()
@@ -229,9 +233,11 @@ def test_the_table_of_the_scale_page_is_the_plans():
     text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
     for power, name in zip("⁴⁴⁴⁶⁶⁹⁹", ("m", "l", "t", "m", "l", "m", "l"), strict=True):
         method = {"m": "mean-regularized", "l": "low-rank", "t": "task-relationship"}[name]
-        planned = plan(method, 10 ** "⁰¹²³⁴⁵⁶⁷⁸⁹".index(power), 50, epsilon=1.0)
+        clip = {"clip": 1.0} if name == "t" else {}
+        planned = plan(method, 10 ** "⁰¹²³⁴⁵⁶⁷⁸⁹".index(power), 50, epsilon=1.0, **clip)
         lines = dict(line.rsplit("  ", 1) for line in planned.table().splitlines())
         lines = {key.strip(): value for key, value in lines.items()}
         cells = [lines[key] for key in ("up, one task", "down, one task", "network, whole run")]
         cells += [lines["curator memory"], f"{planned.noise_to_signal:.2g}"]
-        assert f"| 10{power} | {method} | {' | '.join(cells)} |" in text
+        label = f"{method}, with a clip" if clip else method
+        assert f"| 10{power} | {label} | {' | '.join(cells)} |" in text

@@ -15,11 +15,13 @@ from tacit.protocols._hierarchical_reading import (
     SPREAD_WEIGHT,
     MeanReading,
     cast_votes,
+    low_rank_shapes,
     read_centre,
+    read_diagonal,
     read_evidence,
-    read_shapes,
     read_spreads,
     read_votes,
+    sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
 
@@ -124,10 +126,10 @@ def _evidence(candidates, best):
 
 
 def test_silent_evidence_settles_the_strengths_and_loud_evidence_settles_nothing():
-    shared, own = grid(np.zeros(9), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
+    shared, own = grid(np.zeros((1, 9)), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
     total = 200 * np.r_[_evidence(shared, (4, 2)), np.full(own.size, -5.0)]
     clear = read_evidence(total, 0.0, shared, own)
-    assert np.unravel_index(clear[: shared.size].argmax(), shared.shape)[2:] == (4, 2)
+    assert np.unravel_index(clear[: shared.size].argmax(), shared.shape)[1:] == (4, 2)
     assert np.partition(clear, -2)[-2] < -4
     loud = read_evidence(total, 1e6, shared, own)
     assert loud.min() > -0.1
@@ -135,7 +137,7 @@ def test_silent_evidence_settles_the_strengths_and_loud_evidence_settles_nothing
 
 def test_noise_that_is_not_smooth_in_the_strengths_is_mostly_removed():
     rng = np.random.default_rng(5)
-    shared, own = grid(np.zeros(9), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
+    shared, own = grid(np.zeros((1, 9)), 8, "squared", (None,)), alone(np.zeros(9), 8, "squared")
     noise = 100 * rng.normal(size=shared.size + own.size)
     weights = read_evidence(noise, 100.0, shared, own)
     assert weights[: shared.size].std() < 0.5 * (noise[: shared.size] / 35).std()
@@ -149,10 +151,10 @@ def test_a_low_rank_and_a_sparse_moment_show_their_shapes():
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         moment = rows.T @ rows
         rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
-        shapes = read_shapes(moment, rank, Coordinates(1.0), 300)
-        assert shapes[0] is None
-        assert len(shapes) >= 4
-        covariance = shapes[3] @ shapes[3].T
+        diagonal = read_diagonal(np.diag(moment).copy(), Coordinates(1.0), 300)
+        shapes = low_rank_shapes(rank) + sparse_shapes(diagonal)
+        assert len(shapes) >= 3
+        covariance = shapes[2] @ shapes[2].T
         inside = np.trace(np.linalg.pinv(basis) @ basis @ covariance) / np.trace(covariance)
         assert inside > 0.95
 
@@ -164,13 +166,14 @@ def test_an_even_moment_shows_no_shape():
     moment = rows.T @ rows
     noise = Semicircle.of_gaussian(10.0, 12)
     rank = shrink_spectrum(moment, noise, trace=300.0, n_tasks=300)
-    assert read_shapes(moment, rank, Coordinates(10.0), 300) == (None,)
+    diagonal = read_diagonal(np.diag(moment).copy(), Coordinates(10.0), 300)
+    assert low_rank_shapes(rank) + sparse_shapes(diagonal) == ()
 
 
 def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():
     assert _plan(0.05).moment
     assert not _plan(0.15, n_features=30).moment
-    assert not _plan(0.05, covariance=False).moment
+    assert not _plan(0.05, pattern="mean").moment
     names = [name for name, _ in _plan(loss="logistic").shares]
     assert "magnitude" not in names
     assert "centre" in names

@@ -28,7 +28,7 @@ def run(tmp_path, monkeypatch):
 def fit(run, *options, out="run", epsilon="1"):
     return run(
         *("fit", "data.csv", "--task", "clinic", "--target", "stay", "--method", "low-rank"),
-        *("--epsilon", epsilon, "--out", out, *options),
+        *("--epsilon", epsilon, "--out", out, "--yes", *options),
     )
 
 
@@ -68,7 +68,7 @@ def test_data_are_named_and_a_run_without_a_name_counts_on_all(run):
 def test_a_run_folder_pays_for_rows_and_tasks_at_once(run):
     done = fit(run, *ROWS)
     assert done.exit_code == 0, done.output
-    with Ledger("run/ledger.db") as ledger:
+    with Ledger("data.csv.ledger.db") as ledger:
         by_unit = {line.unit: line.spent.epsilon for line in ledger.lines()}
     assert set(by_unit) == {"task", "row"}
     assert max(by_unit.values()) <= 1.0

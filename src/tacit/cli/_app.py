@@ -9,8 +9,10 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    compare,
     datasets,
     demo,
+    export,
     federate,
     fit,
     join,
@@ -20,6 +22,8 @@ from tacit.cli import (
     predict,
     report,
     reproduce,
+    transfer,
+    verify,
 )
 from tacit.cli._exits import EPILOG, GuardedGroup
 
@@ -37,11 +41,15 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("join")(join.join)
+app.add_typer(transfer.transfer, name="transfer")
+app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)
-app.command("export")(report.export)
+app.command("export")(export.export)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
+app.command("verify")(verify.verify)
+app.command("sign")(verify.sign)
 app.add_typer(ledger.ledger, name="ledger")
 app.add_typer(datasets.datasets, name="datasets")
 app.add_typer(federate.federate, name="federate")

@@ -6,6 +6,8 @@ import contextlib
 import json
 import math
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -22,6 +24,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]
 
 Advance = Callable[[int, int], None]
+_LONG = 5.0  # seconds after which a step says that it is there
 
 
 class Output:
@@ -30,6 +33,7 @@ class Output:
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         self.as_json = as_json
+        self._stepping = False
         self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
         self._err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -63,7 +67,18 @@ class Output:
 
     @contextlib.contextmanager
     def step(self, what: str) -> Iterator[Advance]:
-        """Show a bar while a step runs; yields ``advance(done, total)``. Gone when it ends."""
+        """Show a bar while a step runs; yields ``advance(done, total)``. Gone when it ends.
+
+        A step within a step shows nothing of its own. Where there is no terminal to draw on, a
+        step that takes long says so in lines, every few seconds at most.
+        """
+        if self._stepping:
+            yield lambda *_: None
+            return
+        if not (self.quiet or self.as_json or self._err.is_terminal):
+            with self._in_lines(what) as advance:
+                yield advance
+            return
         progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -72,9 +87,34 @@ class Output:
             transient=True,
             disable=self.quiet or self.as_json or not self._err.is_terminal,
         )
-        with progress:
-            task = progress.add_task(escape(what), total=None)
-            yield lambda done, total: progress.update(task, completed=done, total=total)
+        self._stepping = True
+        try:
+            with progress:
+                task = progress.add_task(escape(what), total=None)
+                yield lambda done, total: progress.update(task, completed=done, total=total)
+        finally:
+            self._stepping = False
+
+    @contextlib.contextmanager
+    def _in_lines(self, what: str) -> Iterator[Advance]:
+        began = said = time.monotonic()
+
+        def advance(done: int, total: int) -> None:
+            nonlocal said
+            now = time.monotonic()
+            if now - said >= _LONG:
+                said = now
+                self.note(f"{what}: {done} of {total} after {now - began:.0f} s")
+
+        first = threading.Timer(_LONG, lambda: self.note(f"{what} …"))
+        first.daemon = True
+        first.start()
+        self._stepping = True
+        try:
+            yield advance
+        finally:
+            self._stepping = False
+            first.cancel()
 
     @contextlib.contextmanager
     def warnings_as_lines(self) -> Iterator[None]:

@@ -23,20 +23,29 @@ _EMBEDDED = "hospitals"
 def list_all(quiet: Quiet = False, json: Json = False) -> None:
     """List the data sets, and which of them are on this machine."""
     output = begin(quiet=quiet, as_json=json)
-    from tacit.datasets import CATALOGUE, load_hospitals, locate
+    from tacit.datasets import CATALOGUE, cache_folder, load_hospitals, locate
 
-    rows = [(_EMBEDDED, "regression", "embedded", load_hospitals().description)]
+    rows = [(_EMBEDDED, "regression", "embedded", load_hospitals().description, "", "invented")]
     for name, entry in CATALOGUE.items():
         try:
             place = str(locate(entry.file, entry.sha256)) if _on_disk(entry.file) else "not here"
         except InvalidInput:
             place = "damaged"
-        rows.append((name, entry.kind, place, entry.summary))
+        rows.append((name, entry.kind, place, entry.summary, entry.file, entry.source))
     table = Table("name", "target", "where", "what")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*row[:4])
     output.show(table)
-    names = ("name", "kind", "where", "summary")
+    absent = [row for row in rows if row[2] == "not here"]
+    if absent:
+        output.show(
+            f"To use what is not here, put its file into a folder that TACIT_DATA names (or into "
+            f"{cache_folder()}), or set TACIT_DATA_URL to an https:// or file:// address that has "
+            "it; the files are prepared copies, checked against their published SHA-256:"
+        )
+    for row in absent:
+        output.show(f"  {row[4]}, rows from {row[5]}")
+    names = ("name", "kind", "where", "summary", "file", "source")
     output.result({"datasets": [dict(zip(names, row, strict=True)) for row in rows]})
 
 

@@ -177,8 +177,8 @@ def _reading(errors: dict[str, list[float]], epsilon: float) -> str:
         f"keeps {_kept(errors, _WHOLE, 0)} with 20 parties and {_kept(errors, _WHOLE, 1)} with "
         "400: noise that hides one party among 20 hides nearly everything, among 400 little. For "
         f"single rows it keeps {_kept(errors, _ROWS, 0)} with 20 hospitals: noise that hides one "
-        "patient leaves what all patients have in common. Where the noise would harm, every party "
-        "falls back on its own rows."
+        "patient leaves what all patients have in common. The 400 share directions and no common "
+        "model, which is what moments of rows would tell: they gain nothing by them."
     )
 
 

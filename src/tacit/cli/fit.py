@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from tacit.cli.table.features import Intake
     from tacit.cli.table.read import Table as Cells
 
-__all__ = ["fit", "text_encoding"]
+__all__ = ["DATA_PANEL", "fit", "read_rows", "text_encoding"]
 
-_DATA = "Data"
+DATA_PANEL = _DATA = "Data"
 _PRIVACY = "Privacy"
 _RESULT = "Result"
 
@@ -44,6 +45,10 @@ def fit(
     features: Annotated[
         list[str] | None,
         typer.Option(help="Columns to learn from, a,b,c; default: all.", rich_help_panel=_DATA),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to leave out, a,b,c.", rich_help_panel=_DATA),
     ] = None,
     kind: Annotated[
         str,
@@ -78,14 +83,28 @@ def fit(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    missing: Annotated[
+    outside: Annotated[
         str,
         typer.Option(
-            help="Missing values: task-mean (of the task's own rows; free with the task as unit), "
-            "error, drop (the row), or a public number.",
+            help="Values beyond their --range: keep, clip or error.", rich_help_panel=_DATA
+        ),
+    ] = "keep",
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="column, or column=%d/%m/%Y: dates, which become days; give their --range, too.",
             rich_help_panel=_DATA,
         ),
-    ] = "task-mean",
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Words that mean missing, NA,null (empty cells always do); and what to do: "
+            "task-mean (of the task's own rows, the default; free with the task as unit), error, "
+            "drop (the row), or a public number.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     format: Format = None,  # noqa: A002 - the word users know
     separator: Separator = None,
     encoding: Encoding = "utf-8",
@@ -108,7 +127,15 @@ def fit(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Ledger to charge (see: tacit ledger create); default: RUN/ledger.db.",
+            help="Ledger to charge (see: tacit ledger create); default: TACIT_LEDGER, else the one "
+            "that guards these rows, else DATA.ledger.db, made with the total of this run.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    new_ledger: Annotated[
+        str | None,
+        typer.Option(
+            help="Reason for another ledger though one guards these rows; it is recorded.",
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
@@ -158,6 +185,15 @@ def fit(
             rich_help_panel=_RESULT,
         ),
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Fit although the plan says that nobody can gain.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(help="config.toml of a run.", callback=read_config, is_eager=True),
@@ -181,15 +217,15 @@ def fit(
     begin(quiet=quiet, as_json=json)
     asked = {**locals()}
     _refuse_changes(context)
+    from tacit.cli.guard.fingerprint import parquet_pieces
     from tacit.cli.run import fitting as _fit_run
     from tacit.cli.run.show import show, show_rehearsal
-    from tacit.cli.table.read import read_table
 
     prepared = _streamed(asked)
+    pieces = functools.partial(parquet_pieces, data)
     if prepared is None:
-        encoding = text_encoding(encoding)
-        columns = read_table(data, format=format, separator=separator, encoding=encoding)
-        prepared = _prepared(columns, _intake(columns, asked), asked)
+        prepared, columns = read_rows(asked)
+        pieces = functools.partial(iter, (columns.columns,))
     intake = prepared.intake
     request = _fit_run.Request(
         method=method,
@@ -219,13 +255,30 @@ def fit(
         kind_read=kind == "auto" and prepared.declared is None,
         settings=_settings(asked, prepared.kind),
         data=data,
+        pieces=pieces,
+        new_ledger=new_ledger,
         kind_asked=kind,
         resume=resume is not None,
+        yes=yes,
     )
     if dry_run:
-        show_rehearsal(_fit_run.dry_run(request, prepared), request)
+        show_rehearsal(_fit_run.dry_run(request, prepared))
     else:
         show(_fit_run.run(request, prepared), request)
+
+
+def read_rows(asked: dict[str, Any]) -> tuple[Any, Cells]:
+    """Read the file that the options name into memory; return rows made ready, and its cells."""
+    from tacit.cli.table.read import read_table
+
+    with current().step(f"reading {asked['data']}"):
+        columns = read_table(
+            asked["data"],
+            format=asked["format"],
+            separator=asked["separator"],
+            encoding=text_encoding(asked["encoding"]),
+        )
+        return _prepared(columns, _intake(columns, asked), asked), columns
 
 
 def text_encoding(encoding: str) -> str:
@@ -235,12 +288,14 @@ def text_encoding(encoding: str) -> str:
 
 
 def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
-    from tacit.cli.table.features import (
-        Intake,
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.given import (
         choose_features,
         given_categories,
+        given_dates,
+        given_missing,
+        given_outside,
         given_ranges,
-        parse_missing,
     )
 
     def listed(option: str) -> list[str]:
@@ -255,16 +310,21 @@ def _intake(columns: Cells, asked: dict[str, Any]) -> Intake:
 
     columns.column(asked["task"], "--task")
     columns.column(asked["target"], "--target")
+    rule, marks = given_missing(asked["missing"] or ())
     features = choose_features(
         columns,
         task=asked["task"],
         target=asked["target"],
         chosen=listed("features"),
+        dropped=listed("drop"),
         categories=given_categories(asked["categories"] or ()),
         public=listed("public_categories"),
         ranges=given_ranges(asked["range"] or ()),
+        dates=given_dates(asked["dates"] or ()),
+        outside=given_outside(asked["outside"]),
+        marks=marks,
     )
-    return Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
+    return Intake(asked["task"], asked["target"], features, rule, marks)
 
 
 def _streamed(asked: dict[str, Any]) -> Any:
@@ -315,9 +375,13 @@ def _reading(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _prepared(columns: Cells, intake: Intake, asked: dict[str, Any]) -> Any:
     from tacit.cli.table.prepare import prepare
+    from tacit.cli.table.stands_out import warn_of_columns
 
     _check_method(asked["method"])
-    return prepare(columns, intake, **_reading(asked))
+    reading = _reading(asked)
+    prepared = prepare(columns, intake, **reading)
+    warn_of_columns(columns, intake, reading["classes"])
+    return prepared
 
 
 def _refuse_changes(context: typer.Context) -> None:
@@ -336,7 +400,7 @@ def _refuse_changes(context: typer.Context) -> None:
 
 def _settings(asked: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return what config.toml keeps: the options of this run, paths made absolute."""
-    left_out = ("context", "out", "force", "dry_run", "config", "resume", "quiet", "json")
+    left_out = ("context", "out", "force", "dry_run", "config", "resume", "yes", "quiet", "json")
     kept = {name: value for name, value in asked.items() if name not in left_out}
     for name in ("data", "ledger"):
         if kept[name] is not None:

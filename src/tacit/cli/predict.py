@@ -84,6 +84,7 @@ def rows_of(
     from tacit.cli.table.prepare import matching_task
     from tacit.cli.table.read import Table
 
+    table = intake.cleared(table)
     if party is None and intake.task not in table.columns and len(model.task_names_) == 1:
         return table, [model.task_names_[0]] * table.n_rows
     if party is not None:
@@ -99,18 +100,24 @@ def rows_of(
         return Table(table.source, cells, len(chosen), table.first_row), [own] * len(chosen)
     known = {str(name): name for name in model.task_names_}
     names = [known.get(name, name) for name in labels(table, intake.task)]
-    if model.unknown_task == "error":
-        strange = sorted({str(name) for name in names} - set(known))
-        if strange:
-            remedy = (
-                "say --unknown-task shared to answer with the shared model"
-                if model._has_shared
-                else "the run has no shared model: fit with --unknown-task shared, or with the task"
-            )
-            raise UnknownTask(
-                f"{table.source}: the task {strange[0]!r} was not there at fit time; {remedy}"
-            )
+    strange = sorted({str(name) for name in names} - set(known))
+    if strange and (model.unknown_task == "error" or not model._has_shared):
+        raise UnknownTask(
+            f"{table.source}: the task {strange[0]!r} was not there at fit time; {_remedy(model)}"
+        )
     return table, names
+
+
+def _remedy(model: Any) -> str:
+    """Say what can be done for a task that was not there."""
+    joins = "learn its own model from rows with known target: tacit join"
+    if model._has_shared:
+        return f"say --unknown-task shared to answer with the shared model, or {joins}"
+    if not model.privacy_.n_releases:
+        return f"nothing was shared in the run, so it has no shared model; {joins}"
+    if "unknown_task" in model.get_params():
+        return f"the run learned no shared model; {joins}, or fit again with --unknown-task shared"
+    return f"its method has no shared model; {joins}, or fit again with that task"
 
 
 def filled(table: Table, intake: Intake, fill: Array, names: list[Hashable], model: Any) -> Array:
@@ -129,10 +136,15 @@ def filled(table: Table, intake: Intake, fill: Array, names: list[Hashable], mod
     left = np.argwhere(gaps & np.isnan(means))
     if left.size:
         row, column = left[0].tolist()
+        reason = (
+            "was not there at fit time and has no mean of it"
+            if codes[row] < 0
+            else "kept no mean of it because it had all values at fit time"
+        )
         raise InvalidInput(
             f"{table.source}, {table.where(row)}: {intake.feature_names[column]!r} is missing in "
-            f"the task {names[row]!r}, which kept no mean of it because it had all values at fit "
-            "time; fill it in, or fit with --missing and a number"
+            f"the task {names[row]!r}, which {reason}; fill it in, or fit with --missing and a "
+            "number"
         )
     return np.where(gaps, means, X)
 
@@ -142,6 +154,8 @@ def _answers(model: Any, X: Array, names: list[Hashable]) -> dict[str, list[Any]
         del model.feature_names_in_  # the columns were matched by name already
     with current().step("predicting"):
         answers = {"prediction": model.predict(X, tasks=names).tolist()}
+        if getattr(model, "spread_", None) is not None:
+            answers["std"] = model.predict(X, tasks=names, return_std=True)[1].tolist()
         if hasattr(model, "predict_proba"):
             shares = model.predict_proba(X, tasks=names)
             for column, name in enumerate(model.classes_.tolist()):

@@ -15,6 +15,8 @@ class Entry:
     ----------
     file, sha256 : str
         File name and checksum of its content.
+    source : str
+        Where the rows come from; the file is a prepared copy of them.
     kind : {"regression", "binary", "multiclass"}
         What the target is.
     task_word : str
@@ -24,6 +26,7 @@ class Entry:
     """
 
     file: str
+    source: str
     sha256: str
     kind: str
     task_word: str
@@ -35,6 +38,7 @@ class Entry:
 CATALOGUE: dict[str, Entry] = {
     "school": Entry(
         file="school.npz",
+        source="bristol.ac.uk/cmm (ILEA567), or the data of MALSAR",
         sha256="f7a090460dd47b53e9013b0e4060aa4471b0638345eb0ba6b77fdc54e21ca7ac",
         kind="regression",
         task_word="school",
@@ -50,6 +54,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "mnist": Entry(
         file="mnist.npz",
+        source="github.com/facebookresearch/qmnist",
         sha256="9c888d050365a6981a0e27329fc4bee806a30d3543b889bef0a9e061d31c3b20",
         kind="multiclass",
         task_word="writer",
@@ -61,6 +66,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "fashion_mnist": Entry(
         file="fashion_mnist.npz",
+        source="github.com/zalandoresearch/fashion-mnist",
         sha256="6e0ea75e7a37ad86c77b2b03136e3cf4d91ad2768e4fe5a408a5c89731512c8c",
         kind="multiclass",
         task_word="task",
@@ -72,6 +78,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "femnist": Entry(
         file="femnist_pmtl_test.npz",
+        source="leaf.cmu.edu",
         sha256="1b88837bb075013ef2ba0f4d0874cc9a7ac90fda38c77157ed1a21be60ea856d",
         kind="multiclass",
         task_word="writer",
@@ -84,6 +91,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "har": Entry(
         file="har.npz",
+        source="archive.ics.uci.edu/dataset/240",
         sha256="53e0d41a9ac0f022ad8e67ebc94eab5b4383bdb244ba50398f90f9ff22c160b2",
         kind="multiclass",
         task_word="subject",
@@ -96,6 +104,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "heart_disease": Entry(
         file="heart_disease.npz",
+        source="archive.ics.uci.edu/dataset/45",
         sha256="c73cf727a14181bd78dd987c2724f8e1b293867fdb4ecdb46f31807e18ebdc3d",
         kind="binary",
         task_word="hospital",
@@ -114,6 +123,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "landmine": Entry(
         file="landmine.npz",
+        source="Xue et al. 2007, the authors' page",
         sha256="81ef7ca09976e8ab52ca5c82aefb34c636d2046d9e610491b1f38153567c971a",
         kind="binary",
         task_word="field",
@@ -125,6 +135,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "parkinsons": Entry(
         file="parkinsons.npz",
+        source="archive.ics.uci.edu/dataset/189",
         sha256="f64635c21f68a72b63744f523c3d6efa51f8199d9bd9f0ef19e7647a0fe07ba5",
         kind="regression",
         task_word="patient",
@@ -136,6 +147,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "vehicle": Entry(
         file="vehicle_ditto_train.npz",
+        source="github.com/litian96/ditto",
         sha256="6685cd73d1a2d2985f2c22db34fc44ee63b0df1dc426ff1d97e5a23fd40c9618",
         kind="binary",
         task_word="sensor",
@@ -148,6 +160,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "chem97": Entry(
         file="chem97.npz",
+        source="cran.r-project.org/package=mlmRev",
         sha256="9baa71706fa444916bc257adcf519abd8ba5dbc668b311e975396f676b1e111f",
         kind="regression",
         task_word="authority",
@@ -158,6 +171,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "diabetes130": Entry(
         file="diabetes130.npz",
+        source="archive.ics.uci.edu/dataset/296",
         sha256="c9dc85f2247cd91eb1fb14056e59d64f3dda4ef87dca5beb2253276987ce39ca",
         kind="binary",
         task_word="specialty",
@@ -170,6 +184,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "office_caltech": Entry(
         file="office_caltech_surf.npz",
+        source="Gong et al. 2012, the authors' page",
         sha256="c687b08d76764edcb8bc05790ff7486336dc27f1d1e855724998de68c1f9d4d2",
         kind="multiclass",
         task_word="domain",
@@ -178,6 +193,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "newsgroup": Entry(
         file="newsgroup_comp_vs_sci.npz",
+        source="qwone.com/~jason/20Newsgroups",
         sha256="00566520463ef13bb9587b66ffa855b29dd1259dee883a116c658bf2957701da",
         kind="binary",
         task_word="task",
@@ -189,6 +205,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "yeast": Entry(
         file="multi_outcome_yeast.npz",
+        source="mulan.sourceforge.net/datasets-mlc.html",
         sha256="4e1aebd71e87fc73b9b79e257f7e5ad187f687e647e31cfbe09afca18827095a",
         kind="binary",
         task_word="outcome",
@@ -197,6 +214,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "stackex_cs": Entry(
         file="multi_outcome_stackex_cs.npz",
+        source="mulan.sourceforge.net/datasets-mlc.html (stackex)",
         sha256="e3512c2d3852aaa1391f7922462f6aef594a354395e3f456317574c74b20898a",
         kind="binary",
         task_word="tag",

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from tacit._files import whole_file
+from tacit.datasets._catalogue import CATALOGUE
 from tacit.errors import DataNotFound, InvalidInput
 
 __all__ = ["cache_folder", "locate"]
@@ -38,9 +39,12 @@ def locate(file: str, sha256: str) -> Path:
     if address:
         return _download(f"{address.rstrip('/')}/{file}", cache / file, sha256)
     places = " nor in ".join(str(folder) for folder in folders)
+    known = next((entry.source for entry in CATALOGUE.values() if entry.file == file), None)
+    origin = f" The rows are from {known}; the file is a prepared copy." if known else ""
     raise DataNotFound(
         f"{file}: not in {places}; put it there, set TACIT_DATA to the folder that has it, "
-        "or set TACIT_DATA_URL to an address to fetch it from"
+        f"or set TACIT_DATA_URL to an address to fetch it from.{origin} tacit datasets fetch "
+        "hospitals needs no file"
     )
 
 

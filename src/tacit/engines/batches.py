@@ -98,7 +98,8 @@ class Batches:
                     yield first, last - first, self._recalled(first, call)
                 return
         for first, rows in self._batches():
-            yield first, rows.n_tasks, self._home(first, rows, call)
+            if call.task is None or first <= call.task < first + rows.n_tasks:
+                yield first, rows.n_tasks, self._home(first, rows, call)
 
     def _recalled(self, first: int, call: Call) -> Any:
         """Return the home of a batch that answers without its rows; None if there is none."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from scipy.special import expit
@@ -26,9 +26,10 @@ from sklearn.utils.validation import check_is_fitted
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
-from tacit.estimators import _classes, _input
+from tacit.estimators import _classes, _input, _intervals
 from tacit.estimators._constraints import Constraints, rule, validate
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
+from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.statement import Statement
 from tacit.tasks import ParquetTasks, TaskSet, within_range
 
@@ -78,15 +79,25 @@ class MultiTaskEstimator(BaseEstimator):
     whoever reads all of them. Hand a party only its own, with ``save(directory, task=name)``.
     """
 
+    # Asked for by default: wherever metadata are routed, labels of tasks arrive here.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"tasks": True}
+    noise_: Array  # kept with intervals, for predict(…, return_std=True)
+    centre_: Array
+    spread_: Array | None
     _loss: Loss
     unknown_task: str = "error"
-    _task_arrays: tuple[str, ...] = ()  # further fitted arrays with the task on axis 0, to be saved
+    # Further fitted arrays with the task on axis 0, to be saved.
+    _task_arrays: tuple[str, ...] = ("noise_", "centre_", "spread_")
     _public_arrays: tuple[str, ...] = ()  # further fitted arrays that belong to no task
     _given_again: ClassVar[tuple[str, ...]] = ()  # parameters that no file holds: None once loaded
+    _weights_within: ClassVar[str] = "task"  # among whom weights are relative
     _models_released: ClassVar[bool] = False  # whether the models themselves are the release
     _parameter_constraints: ClassVar[Constraints] = {
         "alpha": ["auto", rule(_check.positive, remedy='use alpha="auto" or a strength')],
         "fit_intercept": [rule(_check.flag)],
+        "intervals": [rule(_check.flag)],
         "unknown_task": [rule(_check.one_of, choices=("error", "shared"))],
     }
 
@@ -120,22 +131,37 @@ class MultiTaskEstimator(BaseEstimator):
         """Add to a run's statement what follows from how the target was read."""
         return statement
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _check_parameters(self) -> None:
         """Check each parameter as declared; subclasses add what ties parameters to each other."""
         validate(self)
 
-    def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, tasks: Any = None, **refused: Any) -> Self:
         """Learn one model per task.
 
         Parameters
         ----------
-        X : array, pandas or polars frame of shape (n_rows, n_features)
+        X : array, pandas or polars frame, or scipy sparse matrix, of shape (n_rows, n_features)
+            What is sparse becomes dense: every solver here needs it so.
         y : array-like of shape (n_rows,)
         tasks : array-like of task labels, or the name of a column of X; None is one single task.
         """
+        self._refuse(refused)
         with self._unchanged_if_refused():
             self._fit(X, y, tasks)
         return self
+
+    def _refuse(self, unknown: dict[str, Any]) -> None:
+        """Refuse arguments that this estimator's fit does not take, by name."""
+        for name in unknown:
+            raise InvalidInput(
+                f"{name}: {type(self).__name__}.fit takes no such argument; sample_weight is for "
+                "SingleTask, Pooled, Averaged, SharedPrior and MeanRegularized estimators"
+            )
 
     def fit_parquet(
         self,
@@ -174,6 +200,10 @@ class MultiTaskEstimator(BaseEstimator):
         """Learn from a file that was opened; ``models`` is where the personal models go."""
         with self._unchanged_if_refused():
             self._check_parameters()
+            if getattr(self, "intervals", False):
+                raise InvalidInput(
+                    "intervals=True: a fit from a file keeps no spread; leave it out, or use fit"
+                )
             rows = tasks.encoded(self._file_codes)
             n_outputs = self._begin_file(rows)
             self.n_features_in_ = rows.n_features
@@ -210,7 +240,7 @@ class MultiTaskEstimator(BaseEstimator):
             "use fit"
         )
 
-    def _fit(self, X: Any, y: Any, tasks: Any) -> None:
+    def _fit(self, X: Any, y: Any, tasks: Any, weights: Any = None) -> None:
         self._check_parameters()
         X, tasks = _input.without_task_column(X, tasks)
         rows = _input.features(self, X, reset=True)
@@ -221,7 +251,26 @@ class MultiTaskEstimator(BaseEstimator):
             _input.labels_of_rows(tasks, len(rows)),
             feature_names=getattr(self, "feature_names_in_", None),
         )
+        if weights is not None:
+            values = _input.row_weights(weights, len(rows))[task_set.order]
+            task_set = task_set.weighted(values, within=self._weights_within)
         self._take(self._learn(task_set, targets[task_set.order]), task_set.names)
+        self._keep_type(rows.dtype)
+        self._keep_spread(task_set)
+
+    def _keep_type(self, dtype: Any) -> None:
+        """Hold models in the rows' precision: single stays single."""
+        names = ("coef_", "intercept_", "shared_coef_", "shared_intercept_")
+        for name in names if dtype == np.float32 else ():
+            if getattr(self, name, None) is not None:
+                setattr(self, name, getattr(self, name).astype(np.float32))
+
+    def _keep_spread(self, tasks: TaskSet, *, later: bool = False) -> None:
+        """Keep what predictions with ``return_std`` need, where it was asked for."""
+
+    def _spread(self, tasks: TaskSet) -> Spread:
+        """Return what a task's own rows leave open; of its own prior, unless a method has more."""
+        return spread_alone(tasks, intercept=getattr(self, "fit_intercept", True))
 
     def _take(self, learned: Found, names: tuple[Hashable, ...]) -> None:
         """Keep what was learned as fitted attributes."""
@@ -258,12 +307,14 @@ class MultiTaskEstimator(BaseEstimator):
         single = targets.shape[1] == 1
         task_set = TaskSet.from_arrays(rows, targets[:, 0] if single else targets.argmax(axis=1))
         self._append(self._later(task_set, targets[task_set.order]))
+        self._keep_spread(task_set, later=True)
         self.task_names_ = (*self.task_names_, name)
         return self
 
     def _append(self, models: Array) -> None:
         """Put further personal models behind the others."""
         added = models[:, 0] if models.shape[1] == 1 else models
+        added = added.astype(self.coef_.dtype)
         self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
         self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
 
@@ -290,7 +341,7 @@ class MultiTaskEstimator(BaseEstimator):
             remedy = (
                 'pass unknown_task="shared" to answer with the shared model'
                 if self._has_shared
-                else "this method has no shared model; fit again with that task"
+                else "there is no shared model; learn its own with fit_task, or fit again with it"
             )
             raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")
         return index
@@ -330,8 +381,36 @@ class MultiTaskEstimator(BaseEstimator):
 
         save(self, directory, task=task)
 
+    def export(self, path: str | PathLike[str], *, task: Any = None) -> Path:
+        """Write plain coefficients (``.csv``, ``.json``), or one task's model as ``.onnx``.
+
+        Guarantee: with ``task`` given, the file holds that task's personal model alone. Without, it
+        holds everybody's, like `save`, and is the coordinator's to guard.
+        """
+        from tacit.exports import export
+
+        return export(self, path, task=task)
+
     def report(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write a self-contained HTML report of the fit."""
+        """Write a self-contained HTML report of the fit; it opens offline.
+
+        Parameters
+        ----------
+        path : file to write, such as ``"report.html"``
+        X, y, tasks : rows that were kept out of the fit, to be evaluated
+            The page then holds every task's private results, and says so.
+        baselines : mapping of names to fitted estimators, such as single-task and pooled
+            They answer the same rows; the first is the one the model is compared with.
+        audit : AuditResult, several of them, or pairs (claimed ε, lower bound)
+        ledger : Ledger or path, to show what is left
+        party : name of a task: the page is that party's own
+        title : heading of the page
+        billboard : the run's releases, where the model was loaded from files and has none
+
+        See Also
+        --------
+        tacit.report.write_report : the same as a function, with its guarantee.
+        """
         from tacit.report import write_report
 
         write_report(self, path, **options)
@@ -348,9 +427,36 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"y: a regressor needs numbers; {error}") from error
 
-    def predict(self, X: Any, *, tasks: Any = None) -> Array:
-        """Predict one number a row with the model of the row's task."""
-        return self._scores(X, tasks)[:, 0]
+    @overload
+    def predict(self, X: Any, *, tasks: Any = ..., return_std: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def predict(
+        self, X: Any, *, tasks: Any = ..., return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    def predict(
+        self, X: Any, *, tasks: Any = None, return_std: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Predict one number a row with the model of the row's task.
+
+        Parameters
+        ----------
+        return_std : bool
+            Return the standard deviation of the predicted values, too: the task's own noise and
+            what its rows leave open about its model. Needs a model fitted with
+            ``intervals=True``. Mean ± 1.96 of it holds about 95 % of the values.
+        """
+        predicted = self._scores(X, tasks)[:, 0]
+        return (predicted, self._deviations(X, tasks)) if return_std else predicted
+
+    def _deviations(self, X: Any, tasks: Any) -> Array:
+        X, tasks = _input.without_task_column(X, tasks)
+        rows = _input.features(self, X, reset=False)
+        return _intervals.deviations(self, rows, self._index_of_tasks(tasks, len(rows)))
+
+    def _keep_spread(self, tasks: TaskSet, *, later: bool = False) -> None:
+        _intervals.keep(self, within_range(tasks), later=later)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
         """Return R² over all rows."""
@@ -373,10 +479,13 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
     depends on any label.
     """
 
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool]] = {"tasks": True}
     _loss: Loss = LogisticLoss()
     classes: Sequence[Any] | None = None
     _parameter_constraints: ClassVar[Constraints] = {
         "classes": [None, lambda _, value: _classes.check_declared(value)],
+        "intervals": [False, _intervals.refuse],
     }
 
     if TYPE_CHECKING:
@@ -390,7 +499,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         super().__init_subclass__(**options)
         constructor = inspect.signature(cls.__init__)
         if cls.__init__ is not object.__init__ and "classes" not in constructor.parameters:
-            cls.__init__ = _classes.with_classes(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _classes.with_parameter(cls.__init__, "classes", None)  # type: ignore[method-assign]
 
     def _target_values(self, y: Any, n_rows: int) -> AnyArray:
         return _input.target(y, n_rows, as_given=self.classes is not None)

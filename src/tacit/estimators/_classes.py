@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
@@ -29,7 +29,7 @@ __all__ = [
     "known_codes",
     "read_off",
     "read_off_parts",
-    "with_classes",
+    "with_parameter",
 ]
 
 DECLARED = "the classes are public: they were declared, whatever occurs in the data"
@@ -39,19 +39,20 @@ READ_OFF = (
 )
 
 
-def with_classes(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor with the further parameter ``classes``."""
+def with_parameter(init: Callable[..., None], name: str, default: Any) -> Callable[..., None]:
+    """Return a constructor with a further parameter, which becomes an attribute."""
     signature = inspect.signature(init)
-    classes = inspect.Parameter("classes", inspect.Parameter.KEYWORD_ONLY, default=None)
+    added = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
 
     @functools.wraps(init)
-    def declaring(self: Any, *args: Any, classes: Sequence[Any] | None = None, **kw: Any) -> None:
+    def taking(self: Any, *args: Any, **kw: Any) -> None:
+        value = kw.pop(name, default)
         init(self, *args, **kw)
-        self.classes = classes
+        setattr(self, name, value)
 
-    parameters = [*signature.parameters.values(), classes]
-    declaring.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return declaring
+    parameters = [*signature.parameters.values(), added]
+    taking.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return taking
 
 
 def check_declared(classes: Any) -> AnyArray | None:

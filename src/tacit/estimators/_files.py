@@ -50,6 +50,9 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
         for name in (*_ARRAYS, *estimator._task_arrays, *estimator._public_arrays)
         if getattr(estimator, name, None) is not None
     }
+    objects = "classes_" in arrays and arrays["classes_"].dtype == object
+    if objects:  # text, as pandas has it: stored in fixed width
+        arrays["classes_"] = np.array(arrays["classes_"].tolist())
     if task is not None:
         own = [names.index(task)]
         for name in ("coef_", "intercept_", *estimator._task_arrays):
@@ -67,6 +70,7 @@ def save(estimator: Any, directory: str | PathLike[str], *, task: Any = None) ->
         "history_": estimator.history_,
         "sizes": None if sizes is None else asdict(sizes),
         "billboard": None if billboard is None else billboard.head,
+        "object_classes": objects,
     }
     if billboard is not None:
         Path(directory).mkdir(parents=True, exist_ok=True)
@@ -100,6 +104,8 @@ def load(directory: str | PathLike[str]) -> Any:
     estimator.shared_coef_ = estimator.shared_intercept_ = None
     for name, value in arrays.items():
         setattr(estimator, name, value)
+    if manifest.get("object_classes"):
+        estimator.classes_ = estimator.classes_.astype(object)
     return estimator
 
 

@@ -7,27 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from tacit.errors import InvalidInput
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._weighted import WeightedRows
+from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.accounting.gaussian import gaussian_mu
 from tacit.privacy.mechanisms import MECHANISMS
 from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic, Loudness
+from tacit.tasks import TaskSet
 
-__all__ = ["HierarchicalEstimator"]
+__all__ = ["HierarchicalEstimator", "HierarchicalPrior"]
 
 
-class HierarchicalEstimator(PrivateEstimator):
-    """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
+class HierarchicalPrior(PrivateEstimator):
+    """What estimators share that learn a `HierarchicalProtocol`."""
 
     fit_intercept: bool
 
-    def _hierarchical(self, sizes: Sizes, *, covariance: bool) -> HierarchicalProtocol:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.delta == 0 and self.mechanism == "gaussian":
+            raise InvalidInput(
+                "mechanism='gaussian': has no pure ε; use delta > 0 or mechanism='auto'"
+            )
+
+    def _hierarchical(self, sizes: Sizes, *, pattern: str) -> HierarchicalProtocol:
         return HierarchicalProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
             loudness=self._loudness(sizes),
-            covariance=covariance,
+            pattern=pattern,
             fit_intercept=self.fit_intercept,
         )
 
@@ -48,3 +59,28 @@ class HierarchicalEstimator(PrivateEstimator):
             np.zeros(sizes.n_outputs),
         )
         return {"shared_coef": coef, "shared_intercept": intercept}
+
+
+class HierarchicalEstimator(WeightedRows, HierarchicalPrior):
+    """An estimator that learns a `HierarchicalProtocol` unless its parameters ask otherwise."""
+
+    intervals: bool
+
+    def _spread(self, tasks: TaskSet) -> Spread:
+        """Return the spread under the learned prior; where nobody shared, under the task's own."""
+        found = None
+        if self._sizes is not None:
+            protocol, public = self._public_state(self.billboard_)
+            if isinstance(protocol, HierarchicalProtocol):
+                found = protocol.spread(tasks, public)
+        return found or spread_alone(tasks, intercept=self.fit_intercept)
+
+    def _refuse_weights(self) -> None:
+        self._check_parameters()
+        usual = isinstance(self._protocol(Sizes(2, 1)), HierarchicalProtocol)
+        open_ = not self._private and type(self)._learn_open is not PrivateEstimator._learn_open
+        if not usual or open_:
+            raise InvalidInput(
+                f"sample_weight: {type(self).__name__} weighs rows in its usual conversation only; "
+                "leave out clip, alpha and n_rounds, and give a finite epsilon"
+            )

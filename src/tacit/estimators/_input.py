@@ -6,12 +6,23 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 
-__all__ = ["features", "labels_of_rows", "take_rows", "target", "without_task_column"]
+__all__ = [
+    "features",
+    "labels_of_rows",
+    "row_weights",
+    "take_rows",
+    "target",
+    "without_task_column",
+]
+
+
+_MOST_DENSE = 1 << 31  # numbers: 16 GB of doubles
 
 
 def without_task_column(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -54,9 +65,37 @@ def features(estimator: Any, X: Any, *, reset: bool) -> Array:
     the column named.
     """
     _refuse_non_numeric_columns(X)
-    return validate_data(
-        estimator, X, reset=reset, dtype=(np.float64, np.float32), ensure_all_finite=False
+    rows = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=(np.float64, np.float32),
+        ensure_all_finite=False,
+        accept_sparse="csr",
     )
+    return _dense(rows) if issparse(rows) else rows
+
+
+def _dense(rows: Any) -> Array:
+    n_rows, d = rows.shape
+    if n_rows * d > _MOST_DENSE:
+        raise InvalidInput(
+            f"X: sparse with {n_rows} × {d} entries, which would take "
+            f"{n_rows * d * rows.dtype.itemsize / 2**30:.0f} GB dense; choose or hash features"
+        )
+    dense: Array = rows.toarray()
+    return dense
+
+
+def row_weights(weights: Any, n_rows: int) -> Array:
+    """Return one weight a row."""
+    column = nw.from_native(weights, series_only=True, pass_through=True)
+    values = np.asarray(column.to_numpy() if isinstance(column, nw.Series) else weights)
+    if values.ndim != 1 or len(values) != n_rows or values.dtype.kind not in "iufb":
+        raise InvalidInput(
+            f"sample_weight: shape {values.shape} for {n_rows} rows of X; pass one number per row"
+        )
+    return values.astype(np.float64)
 
 
 def target(y: Any, n_rows: int, *, as_given: bool = False) -> AnyArray:
@@ -84,7 +123,10 @@ def target(y: Any, n_rows: int, *, as_given: bool = False) -> AnyArray:
 def take_rows(X: Any, rows: AnyArray) -> Any:
     """Return some rows of an array or frame, in its own kind."""
     frame = nw.from_native(X, pass_through=True)
-    return frame[rows].to_native() if isinstance(frame, nw.DataFrame) else np.asarray(X)[rows]
+    if isinstance(frame, nw.DataFrame):
+        return frame[rows].to_native()
+    sparse: Any = X  # whose kinds have no common type that can be indexed
+    return sparse.tocsr()[rows] if issparse(X) else np.asarray(X)[rows]
 
 
 def labels_of_rows(tasks: Any, n_rows: int) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -21,8 +21,10 @@ from tacit.engines import Checkpoint, Unkept, conduct, engine_from, fold
 from tacit.engines.conduct import history_of, late_models, rehearse
 from tacit.engines.gathering import stacked, stacked_in_file
 from tacit.errors import InvalidInput, PrivacyWarning
+from tacit.estimators import _classes
 from tacit.estimators._base import Found, Learned, MultiTaskEstimator
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._progress import check_progress, check_verbose, watching
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
@@ -37,10 +39,10 @@ from tacit.tasks import ParquetTasks, TaskSet
 __all__ = ["Conversation", "PrivateEstimator", "Sizes", "default_delta", "open_ledger"]
 
 _LEDGER = "None, a Ledger, or the path of one"
-_PROGRESS = "None or a function of (round, n_rounds)"
 _RANDOM_STATE = "None, a whole number of at least 0, a numpy generator or a tacit Entropy"
 _RANDOM_STATES = (Integral, np.random.RandomState, np.random.Generator, Entropy)
 _PUBLIC = "the number of tasks and the features are public"
+_ALONE = "this fit alone is counted: it has no ledger, and other fits on the same rows add to its ε"
 
 
 def default_delta(n_units: int) -> float:
@@ -110,7 +112,10 @@ class PrivateEstimator(MultiTaskEstimator):
         For tests only: a value makes the noise repeatable and the statement say "not private".
     engine : "local" or an engine
         Where tasks live, such as `tacit.engines.Local` with a limit on batches.
-    progress : callable(release, n_releases) or None
+    progress : True, callable(release, n_releases) or None
+        True shows a bar with the releases made and their ε.
+    verbose : bool, default False
+        Write a line to standard error after every release.
     unknown_task : "error" or "shared"
 
     To add a method: `_protocol` from public sizes, and `_read_public` where releases give a shared
@@ -125,6 +130,7 @@ class PrivateEstimator(MultiTaskEstimator):
     random_state: Any
     engine: Any
     progress: Any
+    verbose: bool | int = False
     _parameter_constraints: ClassVar[Constraints] = {
         "epsilon": [
             rule(_check.positive, allow_inf=True, remedy='use epsilon=float("inf") for no privacy')
@@ -137,7 +143,8 @@ class PrivateEstimator(MultiTaskEstimator):
         "data": [None, lambda _, value: check_data(value)],
         "random_state": [None, rule(_check.instance, kinds=_RANDOM_STATES, wanted=_RANDOM_STATE)],
         "engine": [lambda _, value: engine_from(value)],
-        "progress": [None, rule(_check.instance, kinds=(Callable,), wanted=_PROGRESS)],
+        "progress": [None, check_progress],
+        "verbose": [check_verbose],
     }
     _unit: Unit = Unit.TASK  # what is protected
     _assumptions: tuple[str, ...] = (_PUBLIC,)
@@ -145,6 +152,15 @@ class PrivateEstimator(MultiTaskEstimator):
     _definition: str = "auto"
     _sizes: Sizes | None = None  # of a fit that held a conversation
     _checkpoint: Unkept | Checkpoint = Unkept()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give every private estimator the parameter ``verbose``."""
+        super().__init_subclass__(**options)
+        constructor = inspect.signature(cls.__init__)
+        if "epsilon" in constructor.parameters and "verbose" not in constructor.parameters:
+            cls.__init__ = _classes.with_parameter(  # type: ignore[method-assign]
+                cls.__init__, "verbose", False
+            )
 
     @abstractmethod
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
@@ -298,14 +314,16 @@ class PrivateEstimator(MultiTaskEstimator):
         schedule = self._schedule(protocol, sizes)
         engine = engine_from(self.engine, homes=self._checkpoint.homes)
         parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
-        with self._board(schedule, sizes, charged=charged) as billboard:
+        delta, name = self._run_delta(sizes), type(self).__name__
+        watched = watching(self.progress, self.verbose, schedule, self._unit, delta, name)
+        with self._board(schedule, sizes, charged=charged) as billboard, watched as advance:
             outcome = conduct(
                 protocol,
                 schedule,
                 parties,
                 billboard,
                 entropy=entropy.child("curator"),
-                progress=self.progress,
+                progress=advance,
             )
             finished = parties.finish(outcome.public)
             models = (
@@ -315,6 +333,10 @@ class PrivateEstimator(MultiTaskEstimator):
             )
         self._sizes = self._public_sizes(sizes)
         statements = self._statements(schedule, billboard, sizes)
+        stated: Statement = statements["privacy_"]
+        if self.ledger is None and not charged and stated.private and stated.n_releases:
+            assumed = (*stated.assumptions, _ALONE)
+            statements["privacy_"] = replace(stated, assumptions=assumed)
         return Conversation(models, outcome.public, outcome.history, billboard, statements)
 
     def _board(

@@ -17,13 +17,12 @@ from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.published import AsynchronousPerIterationPublished
-from tacit.privacy.schedule import Schedule
+from tacit.privacy.schedule import Curator, Distributed, Place, Schedule
 from tacit.privacy.statement import DEFINITIONS
 from tacit.privacy.unit import Unit
 from tacit.protocols.asynchronous import AsynchronousProtocol, Design
 from tacit.protocols.asynchronous_published import PublishedAsynchronousProtocol
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.shared_moments import AGGREGATIONS, PLACES
 from tacit.protocols.summed_gradients import SummedGradientsProtocol
 
 Talk = AsynchronousProtocol | SummedGradientsProtocol
@@ -36,12 +35,17 @@ _CLIP = 0.5
 # so that steps below 1 always converge; those of rows that spread over many directions may be
 # longer, and under a budget must be.
 _SAFE, _BOLD, _PRINTED = 0.9, 4.0, 0.1
+_PLACES: dict[str, Place] = {"trusted": Curator(), "secure": Distributed()}
 _MOST_TASKS = 10**5
 _LEAST_INFORMATION = 1.0
 _MECHANISMS = ("auto", "gaussian", "gamma-vector", AsynchronousPerIterationPublished.name)
 _PUBLIC = "the number of tasks and the features are public"
 _COUNTS = "the number of rows of every task is public"
 _LIMITS = "row_norm, target_bound and clip are public"
+_SECURE = (
+    "sums are shown by a protocol for secure sums, and a majority of the tasks, the protected one "
+    "among them, keep their messages and their shares of the noise to themselves"
+)
 _ORDER = "when a task speaks does not depend on what its rows hold"
 
 
@@ -61,7 +65,7 @@ class _Asynchronous(PrivateEstimator):
         "row_norm": ["auto", rule(_check.positive, remedy='use "auto" or a public norm of rows')],
         "target_bound": [rule(_check.positive, remedy="give a public bound of |y|")],
         "gate": [rule(_check.flag)],
-        "aggregation": [rule(_check.one_of, choices=AGGREGATIONS)],
+        "aggregation": [rule(_check.one_of, choices=("untrusted", *_PLACES))],
         "unit": [rule(_check.one_of, choices=tuple(Unit))],
         "split": [rule(_check.fraction, remedy="give the first noise's part of ε, 0.5, say")],
         "mechanism": [rule(_check.one_of, choices=_MECHANISMS)],
@@ -132,10 +136,9 @@ class _Asynchronous(PrivateEstimator):
 
     @property
     def _assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
-        if self.unit == "task":
-            return (_PUBLIC, _LIMITS)
-        said = (_PUBLIC, _COUNTS, _LIMITS)
-        return (*said, _ORDER) if self.aggregation == "untrusted" else said
+        special = {"untrusted": (_ORDER,), "trusted": (), "secure": (_SECURE,)}
+        counts = (_COUNTS,) if self.unit == "row" else ()
+        return (_PUBLIC, *counts, _LIMITS, *special.get(self.aggregation, ()))
 
     @property
     def _printed(self) -> bool:
@@ -164,7 +167,7 @@ class _Asynchronous(PrivateEstimator):
     def _protocol(self, sizes: Sizes) -> Talk:
         talk = self._talk(sizes)
         if self.aggregation != "untrusted":
-            place = PLACES[self.aggregation]
+            place = _PLACES[self.aggregation]
             once = SummedGradientsProtocol(talk, self._unit, place)
             strength = self._strength(once, sizes)
             return replace(once, talk=replace(talk, shared_strength=strength))

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._base import (
+    Learned,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    outputs,
+)
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
@@ -19,7 +25,7 @@ from tacit.tasks import TaskSet
 __all__ = ["AveragedClassifier", "AveragedRegressor"]
 
 
-class _Averaged(PrivateEstimator):
+class _Averaged(WeightedRows, PrivateEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -48,8 +48,9 @@ class FeatureSplitTransferClassifier(TransferEstimator):
     epsilon, delta, alpha, eta, row_norm, rows, fit_intercept, intercept_scaling, ledger,
     data, random_state
         As for `TransferClassifier`; ``row_norm`` bounds a row within each group.
-    importance : array of shape (n_features,) summing to 1, or None
-        Public importances: from domain knowledge or public data (`public_importance`). None: equal.
+    importance : array of shape (n_features,) of numbers ≥ 0, or None
+        Public importances: from domain knowledge or public data (`public_importance`), divided by
+        their sum. None: equal.
     split : {"importance", "random"}, default "importance"
         Groups of neighbours in importance, or groups drawn at random.
     n_groups : int, default 5
@@ -127,12 +128,11 @@ class FeatureSplitTransferClassifier(TransferEstimator):
             )
         if not np.isfinite(importance).all() or importance.min() < 0:
             raise InvalidInput("importance: must be finite numbers of at least 0")
-        if abs(float(importance.sum()) - 1) > 1e-6:
-            raise InvalidInput(
-                f"importance: sums to {float(importance.sum()):.6g}; must sum to 1 "
-                "(divide it by its sum)"
-            )
-        return importance
+        # It is public, so bringing its sum to 1 tells nobody anything.
+        total = float(importance.sum())
+        if not 0 < total < np.inf:
+            raise InvalidInput(f"importance: sums to {total:g}; some feature must matter")
+        return importance / total
 
     def _design(self, n_features: int) -> Design:
         importance = self._importance(n_features)

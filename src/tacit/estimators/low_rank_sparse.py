@@ -43,6 +43,7 @@ class _LowRankSparse(StructuredEstimator):
         n_rounds: int | str = "auto",
         update: str = "fit",
         shrinkage: str = "optimal",
+        iterate: str = "last",
         accelerated: bool = True,
         strong_convexity: float = 0.0,
         allocation: float | str = "auto",
@@ -67,6 +68,7 @@ class _LowRankSparse(StructuredEstimator):
             n_rounds=n_rounds,
             update=update,
             shrinkage=shrinkage,
+            iterate=iterate,
             accelerated=accelerated,
             strong_convexity=strong_convexity,
             allocation=allocation,
@@ -95,14 +97,20 @@ class _LowRankSparse(StructuredEstimator):
         pure = "two-sided-wishart" if self.shared == "low-rank" else "laplace"
         _check.one_of("mechanism", self.mechanism, ("auto", "gaussian", pure, PUBLISHED))
 
+    @property
+    def _asked_for_moments(self) -> bool:
+        return super()._asked_for_moments or self.own_alpha != "auto" or self.own != "entries"
+
     def _protocol(self, sizes: Sizes) -> Protocol[Any, Any]:
+        if not self._asked_for_moments:
+            return super()._protocol(sizes)
         settings = self._settings(sizes)
         if self.update == "fit":
             return DecomposedProtocol(**settings, rows=self._row_protection(sizes), sparse=self.own)
         strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
         return ProximalDecomposedProtocol(
             **settings,
-            **self._proximal_settings(),
+            **self._proximal_settings(sizes),
             sparse=self.own,
             sparse_strength=strength,
         )
@@ -126,6 +134,10 @@ class _LowRankSparse(StructuredEstimator):
 
 class LowRankSparseRegressor(MultiTaskRegressor, _LowRankSparse):
     """Regressions w_i = p_i + q_i: p_i in a shared subspace, q_i the task's own and sparse.
+
+    Private fits are by default those of the shared part's pattern; what is a task's own is then a
+    deviation from it in any direction, as large as the tasks' evidence says. A number of rounds,
+    ``own``, ``own_alpha`` or another parameter of releases asks for a separate, sparse q_i.
 
     Parameters
     ----------

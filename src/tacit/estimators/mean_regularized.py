@@ -36,6 +36,7 @@ class _MeanRegularized(HierarchicalEstimator):
         clip: float | str = "auto",
         n_rounds: int | str = "auto",
         fit_intercept: bool = True,
+        intervals: bool = False,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -50,6 +51,7 @@ class _MeanRegularized(HierarchicalEstimator):
         self.clip = clip
         self.n_rounds = n_rounds
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
@@ -59,7 +61,7 @@ class _MeanRegularized(HierarchicalEstimator):
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | MeanRegularizedProtocol:
         if self.clip == self.alpha == self.n_rounds == "auto":
-            return self._hierarchical(sizes, covariance=False)
+            return self._hierarchical(sizes, pattern="mean")
         return MeanRegularizedProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
@@ -144,6 +146,9 @@ class MeanRegularizedRegressor(MultiTaskRegressor, _MeanRegularized):
     is so loud that nothing could be told from it nothing is released or spent. Where any of them
     is given, tasks send directions of models (updates, with a clip) and are pulled to their mean.
     fit_intercept : bool, default True
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task, computed at home,
+        private to the task like its model. Regressors only.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 

@@ -11,11 +11,11 @@ from tacit._types import Array
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
     outputs,
 )
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
@@ -24,7 +24,8 @@ from tacit.tasks import TaskSet
 __all__ = ["PooledClassifier", "PooledRegressor"]
 
 
-class _Pooled(MultiTaskEstimator):
+class _Pooled(WeightedRows):
+    _weights_within = "all"
     _parameter_constraints: ClassVar[Constraints] = {
         "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
     }
@@ -62,6 +63,8 @@ class _Pooled(MultiTaskEstimator):
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])
+        if tasks.weights is not None:
+            together = together.weighted(tasks.weights)
         fits = [
             local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
             for output in outputs(together, targets)

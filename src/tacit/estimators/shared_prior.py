@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit import _check
-from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._hierarchical import HierarchicalEstimator
@@ -33,6 +32,7 @@ class _SharedPrior(HierarchicalEstimator):
         mechanism: str = "auto",
         clip: float | str = "auto",
         fit_intercept: bool = True,
+        intervals: bool = False,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -45,6 +45,7 @@ class _SharedPrior(HierarchicalEstimator):
         self.mechanism = mechanism
         self.clip = clip
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
@@ -54,14 +55,10 @@ class _SharedPrior(HierarchicalEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.delta == 0 and self.mechanism == "gaussian":
-            raise InvalidInput(
-                'mechanism="gaussian": has no pure ε; use delta > 0 or mechanism="auto"'
-            )
 
     def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | SharedPriorProtocol:
         if self.clip == "auto":
-            return self._hierarchical(sizes, covariance=True)
+            return self._hierarchical(sizes, pattern="any")
         return SharedPriorProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
@@ -105,6 +102,9 @@ class SharedPriorRegressor(MultiTaskRegressor, _SharedPrior):
         radius of a model: tasks then send their models once, and the prior is read off their
         second moment.
     fit_intercept : bool, default True
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task, computed at home,
+        private to the task like its model. Regressors only.
     ledger : Ledger, path or None
         Where the spend is recorded before anything is released.
     data : str or None

@@ -13,11 +13,11 @@ from tacit.engines.gathering import stacked_in_file
 from tacit.estimators._base import (
     Learned,
     MultiTaskClassifier,
-    MultiTaskEstimator,
     MultiTaskRegressor,
     outputs,
 )
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._weighted import WeightedRows
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -36,14 +36,21 @@ def _statement(n_tasks: int) -> Statement:
     )
 
 
-class _SingleTask(MultiTaskEstimator):
+class _SingleTask(WeightedRows):
     _parameter_constraints: ClassVar[Constraints] = {
         "alpha": ["auto", rule(_check.non_negative, remedy='use "auto" or a ridge strength')],
     }
 
-    def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        *,
+        fit_intercept: bool = True,
+        intervals: bool = False,
+    ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
 
     def plan(
         self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
@@ -96,6 +103,8 @@ class SingleTaskRegressor(MultiTaskRegressor, _SingleTask):
         with the smallest leave-one-out error (closed form).
     fit_intercept : bool, default True
         Fit an unpenalised intercept for each task.
+    intervals : bool, default False
+        Keep what ``predict(…, return_std=True)`` needs: (d + 1)² numbers a task. Regressors only.
 
     Guarantee: nothing leaves a task, so others learn nothing about it (ε = 0).
     """

@@ -9,19 +9,21 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
-from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators._hierarchical import HierarchicalPrior
+from tacit.estimators._private import Sizes
 from tacit.estimators._structured import alone
 from tacit.joint.structured import StructuredFit
 from tacit.joint.task_relationship import choose_relationship_strength, fit_relationships
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
+from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic
 from tacit.protocols.task_relationship import RelationshipProtocol, Relationships
 from tacit.tasks import TaskSet
 
 __all__ = ["TaskRelationshipClassifier", "TaskRelationshipRegressor"]
 
 
-class _TaskRelationship(PrivateEstimator):
+class _TaskRelationship(HierarchicalPrior):
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -51,18 +53,26 @@ class _TaskRelationship(PrivateEstimator):
         self.progress = progress
         self.unknown_task = unknown_task
 
-    def _protocol(self, sizes: Sizes) -> RelationshipProtocol:
+    def _protocol(self, sizes: Sizes) -> HierarchicalProtocol | RelationshipProtocol:
+        if self.clip == "auto":
+            return self._hierarchical(sizes, pattern="related")
         return RelationshipProtocol(
             loss=self._loss,
             n_tasks=sizes.n_tasks,
             n_features=sizes.n_features,
             n_outputs=sizes.n_outputs,
-            clip=None if self.clip == "auto" else float(self.clip),
+            clip=float(self.clip),
             fit_intercept=self.fit_intercept,
         )
 
-    def _read_public(self, public: Relationships, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
-        return {"extra": {"task_embedding_": public.embedding}}
+    def _read_public(
+        self, public: HierarchicalPublic | Relationships, sizes: Sizes
+    ) -> dict[str, Any]:
+        if isinstance(public, Relationships):
+            return {"extra": {"task_embedding_": public.embedding}}
+        places = public.embedding
+        found = np.zeros((sizes.n_tasks, 0)) if places is None else places
+        return {**self._shared_model(public, sizes), "extra": {"task_embedding_": found}}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
         if tasks.n_tasks == 1 and self.alpha == "auto":
@@ -103,8 +113,10 @@ class TaskRelationshipRegressor(MultiTaskRegressor, _TaskRelationship):
 
     ``task_embedding_`` (m, r) holds the relationships: inner products of its rows are the
     covariances of tasks. Without privacy this is multi-task relationship learning (MTRL). With a
-    finite ε it is DP-MTRL in a sound form: every task releases its model once with noise of its
-    own, which only many tasks or a large ε can see through; the rest is post-processing.
+    finite ε the hierarchical prior is learned, whose covariance of features says the same of models
+    as the tasks' own covariance does; and where a large ε lets it be seen, every task releases its
+    deviation from the mean, with noise of its own, for the map. ``clip`` asks for DP-MTRL in a
+    sound form: every task releases its model once, with noise of its own, and nobody is trusted.
 
     Parameters
     ----------
@@ -115,13 +127,14 @@ class TaskRelationshipRegressor(MultiTaskRegressor, _TaskRelationship):
         Strength at ``epsilon=inf`` ("auto": cross-validation within tasks).
     mechanism : "auto", "gaussian" or "gamma-vector"
     clip : "auto" or float
-        "auto" releases directions; a number is a public radius.
+        "auto" learns the hierarchical prior; a number is the public radius of released models.
     fit_intercept : bool, default True
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`.
 
     Guarantee: (ε, δ) joint differential privacy for every task under replace-one, against all other
-    tasks and the curator. Proof in
+    tasks together; the curator is trusted unless a clip is given. Proofs in
+    :class:`tacit.protocols.hierarchical.HierarchicalProtocol` and
     :class:`tacit.protocols.task_relationship.RelationshipProtocol`.
     """
 

@@ -144,6 +144,7 @@ class TransferEstimator(RowPrivateClassifier):
         source: Any = None,
         tasks: Any = None,
         source_task: Any = None,
+        **refused: Any,
     ) -> Self:
         """Learn the target's model, continuing from one or several sources.
 
@@ -159,6 +160,7 @@ class TransferEstimator(RowPrivateClassifier):
 
         Without any source the target learns from its own rows alone.
         """
+        self._refuse(refused)
         before = dict(vars(self))
         try:
             self._sources = _request(source, source_task, tasks)

@@ -203,8 +203,8 @@ class _Cohorts(PrivateEstimator):
             cohort=cohort,
             strength=strength,
             learning_rate=rate,
-            # Who ends anew from the centre needs no model between turns, and trained from the centre
-            # its update says more than the distance of a model that has long been its own.
+            # Who ends anew from the centre needs no model between turns, and an update trained from
+            # there says more than the distance of a model that has long been its own.
             personal=self._personal and self.fine_tune != "auto",
             ending=Ending(self.fine_tune, int(self.fine_tune_epochs), strength, rate),
             classes=self._classifies,

@@ -46,6 +46,10 @@ class Bucket:
             stacked[~self.mask] = 0
         return stacked
 
+    def shares(self, weights: Array | None) -> Array:
+        """Return how much of a row each row counts for, (b, n); zero in the padding."""
+        return self.mask.astype(np.float64) if weights is None else self.stack(weights)
+
     def scatter(self, stacked: Array, into: Array) -> None:
         """Write the real entries of ``stacked`` (b, n) to their rows of ``into`` (N,)."""
         into[self.rows[self.mask]] = stacked[self.mask]

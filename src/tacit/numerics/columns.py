@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "Columns", "GroupSparseColumns", "LowRankColumns"]
 _DIRECT = 64  # up to here a full eigendecomposition costs less than the way around it
 _RESOLUTION = 1e-5  # of the threshold to the largest singular value, that a Gram matrix resolves
 _EXACT = 1e-10  # largest residual of an eigenpair, over the squared threshold
-_SPARE, _DEGREE, _TRIES = 8, 4, 6
+_SPARE, _DEGREE, _TRIES = 5, 3, 6
 _FEWEST_CHANGES = 256  # rounding adds up: after so many changes, or one a task, start anew
 
 
@@ -176,7 +176,7 @@ def _complete(gram: Array, values: Array, vectors: Array, square: float) -> bool
     """Return whether no eigenvalue above ``square`` is missing: the rest has a Cholesky factor."""
     rest = (vectors * values) @ vectors.T - gram
     rest.flat[:: len(rest) + 1] += square * (1 + 1e-9)
-    return bool(scipy.linalg.lapack.dpotrf(rest, lower=1, overwrite_a=1)[1] == 0)
+    return bool(scipy.linalg.lapack.dpotrf(rest.T, overwrite_a=1)[1] == 0)
 
 
 def _filtered(gram: Array, basis: Array, bound: float) -> Array:

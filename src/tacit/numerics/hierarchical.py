@@ -16,7 +16,7 @@ update carries the intercept:
     quad = ⟨r, r⟩ − τ_b⟨1, r⟩²/D,   log det V = log det A + log D.
 
 Every ⟨·, ·⟩ comes from one eigendecomposition of SᵀXᵀXS, so a shape costs one decomposition for
-all its means and strengths. All of it needs the task's Gram matrix only.
+all its strengths. All of it needs the task's Gram matrix only.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Public priors: every shape with every mean and every pair of strengths.
+    """Public priors: every shape, with a mean of its own, with every pair of strengths.
 
     Attributes
     ----------
-    means : (k, p) array
-        Prior means of (w, b).
+    means : (s, p) array
+        Prior means of (w, b), one for each shape.
     slopes, levels : (a,) and (c,) arrays
         Strengths τ_w and τ_b; ``levels`` is (0,) where there is no intercept.
     shapes : tuple of (d, d) roots S or None for the identity
@@ -87,9 +87,14 @@ class Candidates:
     shapes: tuple[Array | None, ...] = (None,)
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Number of shapes, means, strengths of slopes and strengths of levels."""
-        return len(self.shapes), len(self.means), self.slopes.size, self.levels.size
+    def shape(self) -> tuple[int, int, int]:
+        """Number of shapes, strengths of slopes and strengths of levels."""
+        return len(self.shapes), self.slopes.size, self.levels.size
+
+    @property
+    def n_strengths(self) -> int:
+        """Number of pairs of strengths."""
+        return self.slopes.size * self.levels.size
 
     @property
     def size(self) -> int:
@@ -163,6 +168,9 @@ class SquaredTasks:
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
             rows, y = frame_rows(bucket, tasks.X, frame), bucket.stack(targets)
+            if tasks.weights is not None:  # a row of weight w is √w times the row
+                root = np.sqrt(bucket.stack(tasks.weights))
+                rows, y = rows * root[:, :, None], y * root
             gram[bucket.tasks] = rows.transpose(0, 2, 1) @ rows
             cross[bucket.tasks] = (y[:, None, :] @ rows)[:, 0]
             energy[bucket.tasks] = (y[:, None, :] @ y[:, :, None])[:, 0, 0]
@@ -176,7 +184,7 @@ class SquaredTasks:
             np.where(sound[:, None, None], gram, 0.0),
             np.where(sound[:, None], cross, 0.0),
             np.where(sound, energy, 0.0),
-            np.where(sound, tasks.counts, 0).astype(np.float64),
+            np.where(sound, tasks.amounts, 0.0),
         )
 
     def scores(self, mean: Array, slope: float, level: float) -> Array:
@@ -228,8 +236,8 @@ class SquaredTasks:
         Under Jeffreys' prior 1/σ² it is −(n/2)·log quad − ½ log det V up to a constant of the task.
         """
         found = np.empty((len(self.counts), *candidates.shape))
-        for part, s, k, _, inner in self._cells(candidates):
-            found[part, s, k] = self._log_evidence(part, inner)
+        for part, s, _, inner in self._cells(candidates):
+            found[part, s] = self._log_evidence(part, inner)
         return finite_rows(found.reshape(len(found), -1))
 
     @np.errstate(all="ignore")
@@ -242,14 +250,14 @@ class SquaredTasks:
         weights = log_weights.reshape(candidates.shape)
         models = np.zeros((len(self.counts), self.frame.size))
         total, best = np.zeros(len(models)), np.full(len(models), -np.inf)
-        for part, s, k, spectrum, inner in self._cells(candidates):
-            logs = self._log_evidence(part, inner) + weights[s, k]
+        for part, s, spectrum, inner in self._cells(candidates):
+            logs = self._log_evidence(part, inner) + weights[s]
             top = np.maximum(best[part], logs.max(axis=(1, 2)))
             fade = np.exp(best[part] - top)
             share = np.exp(logs - top[:, None, None])
             moved = self._moved(spectrum, inner, share)
             mass = share.sum(axis=(1, 2))
-            moved += mass[:, None] * candidates.means[k]
+            moved += mass[:, None] * candidates.means[s]
             models[part] = models[part] * fade[:, None] + moved
             total[part], best[part] = total[part] * fade + mass, top
         models, logs = models / total[:, None], best + np.log(total)
@@ -265,7 +273,7 @@ class SquaredTasks:
         return np.column_stack([moved, offset.sum(axis=1)]) if self.frame.intercept else moved
 
     def _log_evidence(self, part: slice, inner: _Cell) -> Array:
-        """Return (b, a, c) of one shape and mean."""
+        """Return (b, a, c) of one shape."""
         degrees = self.counts[part, None, None]
         found: Array = -0.5 * (degrees * np.log(inner.quad) + inner.volume)
         return found
@@ -300,14 +308,13 @@ class SquaredTasks:
         least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
         return left[:, :d], ones, np.maximum(square, least)
 
-    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, int, _Spectrum, _Cell]]:
+    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, _Spectrum, _Cell]]:
         d = self.frame.origin.size
         width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
         for part in self._parts(width):
             for s, root in enumerate(candidates.shapes):
                 spectrum = self._spectrum(part, root)
-                for k, mean in enumerate(candidates.means):
-                    yield part, s, k, spectrum, self._cell(part, spectrum, mean, candidates)
+                yield part, s, spectrum, self._cell(part, spectrum, candidates.means[s], candidates)
 
     def _cell(self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates) -> _Cell:
         cross, ones, square = self._residual(part, mean)
@@ -329,7 +336,7 @@ class SquaredTasks:
 
 @dataclass(frozen=True)
 class _Cell:
-    """One shape and mean at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
+    """One shape at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
 
     seen: Array  # UᵀSᵀXᵀr (b, d)
     inverse: Array  # τ_w/(1 + τ_w λ) (b, a, d)

@@ -1,8 +1,11 @@
 """Logistic tasks under a common Gaussian prior: modes, scores and Laplace evidence.
 
-The counterpart of `tacit.numerics.hierarchical.SquaredTasks`. In the prior's own coordinates
-θ = μ + R v the penalty is ½‖v‖², the mode v̂ is the whitened score of μ, and the evidence is
-Laplace's: log-likelihood − ½‖v̂‖² − ½ log det(I + RᵀZᵀ diag(p(1 − p)) Z R).
+The counterpart of `tacit.numerics.hierarchical.SquaredTasks`. The mode θ̂ of a task under
+N(μ, diag(τ_w S Sᵀ, τ_b)) is found in coordinates of its own: θ = μ + (S Q v, b) with Q an
+orthonormal basis of the rows' span if there are fewer rows than features, and the penalty
+½‖v‖²/τ_w + ½b²/τ_b. Strengths then differ in the penalty alone, and each of them starts from the
+mode of the stronger prior before. The evidence is Laplace's:
+log-likelihood − penalty − ½ log det(I + RᵀZᵀ diag(p(1 − p)) Z R) with R Rᵀ the prior's covariance.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["LogisticTasks"]
 
-_STACK = 1 << 21  # numbers in the rows of one stack of regressions
+_ACCURACY = 1e-8  # of a mode's gradient; the evidence is off by its square
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,16 @@ class LogisticTasks:
     def scores(self, mean: Array, slope: float, level: float) -> Array:
         """Return whitened scores (m, p): posterior mode − μ in units of the prior's deviations."""
         scores = np.empty((self.tasks.n_tasks, self.frame.size))
-        priors = [(mean, self._root(None, slope, level))]
+        levels = np.full(int(self.frame.intercept), level) if self.frame.intercept else np.zeros(1)
+        prior = Candidates(mean[None], np.array([slope]), levels)
+        root = np.sqrt(np.append(np.full(self.frame.origin.size, slope), levels))
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            scores[bucket.tasks] = next(self._modes(bucket, priors))[1][:, 0]
+            for _, _, moved in self._modes(bucket, prior):
+                scores[bucket.tasks] = moved[:, 0] / root[: self.frame.size]
 
-        batched_map(fill, self._buckets())
+        batched_map(fill, self._buckets(1))
         return finite_rows(scores)
 
     def evidence(self, candidates: Candidates) -> Array:
@@ -54,76 +60,106 @@ class LogisticTasks:
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            for cells, _, evidence in self._modes(bucket, self._priors(candidates)):
+            for cells, evidence, _ in self._modes(bucket, candidates):
                 found[bucket.tasks, cells] = evidence
 
-        batched_map(fill, self._buckets())
+        batched_map(fill, self._buckets(candidates.levels.size))
         return finite_rows(found)
 
     def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
         """Return modes (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
-        logs = self.evidence(candidates) + log_weights
-        total = logsumexp(logs, axis=1)
-        return self._models(candidates, np.exp(logs - total[:, None])), total
-
-    def _models(self, candidates: Candidates, weights: Array) -> Array:
-        models = np.zeros((self.tasks.n_tasks, self.frame.size))
-        priors = self._priors(candidates)
+        m, p = self.tasks.n_tasks, self.frame.size
+        models, totals = np.zeros((m, p)), np.empty(m)
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            for cells, modes, _ in self._modes(bucket, priors):
-                for cell, (mean, root) in enumerate(priors[cells]):
-                    moved = (modes[:, cell, None, :] @ root.T)[:, 0]
-                    weight = weights[bucket.tasks, cells.start + cell, None]
-                    models[bucket.tasks] += weight * (mean + moved)
+            b = len(bucket.tasks)
+            top, total, model = np.full(b, -np.inf), np.zeros(b), np.zeros((b, p))
+            for cells, evidence, moved in self._modes(bucket, candidates):
+                logs = evidence + log_weights[cells]
+                before, top = top, np.maximum(top, logs.max(axis=1))
+                kept, weights = np.exp(before - top), np.exp(logs - top[:, None])
+                total = kept * total + weights.sum(axis=1)
+                mean = candidates.means[cells.start // candidates.n_strengths]
+                added = (weights[:, None] @ moved)[:, 0] + weights.sum(axis=1)[:, None] * mean
+                model = kept[:, None] * model + added
+            models[bucket.tasks] = model / total[:, None]
+            totals[bucket.tasks] = top + np.log(total)
 
-        batched_map(fill, self._buckets())
-        return finite_rows(models)
+        batched_map(fill, self._buckets(candidates.levels.size))
+        sound = np.isfinite(models).all(axis=1) & np.isfinite(totals)
+        return finite_rows(models), np.where(sound, totals, logsumexp(log_weights))
 
-    def _buckets(self) -> list[Bucket]:
-        return list(size_buckets(self.tasks.offsets, 2 * self.frame.size))
-
-    def _root(self, shape: Array | None, slope: float, level: float) -> Array:
-        d, p = self.frame.origin.size, self.frame.size
-        root = np.zeros((p, p))
-        root[:d, :d] = np.sqrt(slope) * (np.eye(d) if shape is None else shape)
-        root[d:, d:] = np.sqrt(level)
-        return root
-
-    def _priors(self, candidates: Candidates) -> list[tuple[Array, Array]]:
-        return [
-            (mean, self._root(shape, slope, level))
-            for shape in candidates.shapes
-            for mean in candidates.means
-            for slope in candidates.slopes
-            for level in candidates.levels
-        ]
+    def _buckets(self, n_levels: int) -> list[Bucket]:
+        return list(size_buckets(self.tasks.offsets, 2 * n_levels * self.frame.size))
 
     def _modes(
-        self, bucket: Bucket, priors: list[tuple[Array, Array]]
+        self, bucket: Bucket, candidates: Candidates
     ) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield cells, modes (b, c, p) in each prior's coordinates and log-evidence (b, c).
+        """Yield cells, log-evidence (b, c) and modes − μ (b, c, p), all levels of a slope at once.
 
-        All the priors of a slice are solved in one stack.
+        From the strongest prior on slopes to the weakest, for every shape.
         """
         rows = frame_rows(bucket, self.tasks.X, self.frame)
         labels = bucket.stack(np.asarray(self.tasks.y))
-        b, n, p = rows.shape
-        step = max(1, _STACK // rows.size)
-        for low in range(0, len(priors), step):
-            cells = slice(low, min(low + step, len(priors)))
-            means, roots = (np.stack(part) for part in zip(*priors[cells], strict=True))
-            c = len(means)
-            stack = LogisticStack(
-                (rows[:, None] @ roots).reshape(b * c, n, p),
-                (rows[:, None] @ means[:, :, None]).reshape(b * c, n),
-                np.repeat(labels, c, axis=0),
-                np.repeat(bucket.mask.astype(np.float64), c, axis=0),
-                np.ones((b * c, p)),
-            )
-            modes = newton(stack, np.zeros((b * c, p)))
-            z = stack.predictions(modes)
-            volume = np.linalg.slogdet(stack.hessian(z))[1]
-            evidence = -stack.value(z, modes) - 0.5 * volume
-            yield cells, modes.reshape(b, c, p), evidence.reshape(b, c)
+        first = 0
+        for shape, mean in zip(candidates.shapes, candidates.means, strict=True):
+            reduced = _Reduced.of(rows, shape, self.frame.origin.size)
+            offset = (rows @ mean[:, None])[:, :, 0]
+            path = reduced.path(labels, bucket.shares(self.tasks.weights), offset, candidates)
+            for number, evidence, moved in path:
+                low = first + number * candidates.levels.size
+                yield slice(low, low + candidates.levels.size), evidence, moved
+            first += candidates.n_strengths
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """Rows (b, n, r + i) of tasks in coordinates of at most n slopes, the constant last."""
+
+    rows: Array
+    basis: Array | None  # Q (b, d, r)
+    shape: Array | None  # S (d, d)
+    intercept: bool
+
+    @classmethod
+    def of(cls, rows: Array, shape: Array | None, d: int) -> _Reduced:
+        slopes, basis = rows[:, :, :d], None
+        if shape is not None:
+            slopes = slopes @ shape
+        if rows.shape[1] < d:
+            # The penalised optimum lies in the span of the rows.
+            basis, triangle = np.linalg.qr(slopes.transpose(0, 2, 1))
+            slopes = triangle.transpose(0, 2, 1)
+        whole = np.concatenate([slopes, rows[:, :, d:]], axis=2)
+        return cls(whole, basis, shape, rows.shape[2] > d)
+
+    def path(
+        self, labels: Array, weights: Array, offset: Array, candidates: Candidates
+    ) -> Iterator[tuple[int, Array, Array]]:
+        """Yield (number of the slope's strength, evidence (b, c), modes − μ (b, c, p))."""
+        b, _, p = self.rows.shape
+        c = candidates.levels.size
+        u = np.zeros((b * c, p))
+        penalty = np.empty((b, c, p))
+        if self.intercept:
+            penalty[:, :, -1] = 1 / candidates.levels
+        parts = (np.repeat(part, c, axis=0) for part in (self.rows, offset, labels, weights))
+        rows, offsets, answers, counted = parts
+        for number in np.argsort(candidates.slopes, kind="stable"):
+            penalty[:, :, : p - self.intercept] = 1 / candidates.slopes[number]
+            flat = penalty.reshape(b * c, p)
+            stack = LogisticStack(rows, offsets, answers, counted, flat)
+            u = newton(stack, u, _ACCURACY)
+            z = stack.predictions(u)
+            volume = np.linalg.slogdet(stack.hessian(z))[1] - np.log(flat).sum(axis=1)
+            evidence = -stack.value(z, u) - 0.5 * volume
+            yield int(number), evidence.reshape(b, c), self._models(u.reshape(b, c, p))
+
+    def _models(self, u: Array) -> Array:
+        slopes = u[:, :, : u.shape[2] - self.intercept]
+        if self.basis is not None:
+            slopes = slopes @ self.basis.transpose(0, 2, 1)
+        if self.shape is not None:
+            slopes = slopes @ self.shape.T
+        return np.concatenate([slopes, u[:, :, u.shape[2] - self.intercept :]], axis=2)

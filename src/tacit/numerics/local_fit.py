@@ -20,13 +20,20 @@ from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
-__all__ = ["STRENGTHS", "LocalFit", "bounded_slopes", "leave_one_out_weights", "local_fit"]
+__all__ = [
+    "FEW_ROWS",
+    "STRENGTHS",
+    "LocalFit",
+    "bounded_slopes",
+    "leave_one_out_weights",
+    "local_fit",
+]
 __all__ += ["relative_strengths"]
 
 STRENGTHS = np.logspace(-4, 3, 15)  # as multiples of tr(X_iᵀX_i)/d
 _TEMPER = 0.25
 _LEAST_SCALE = 1e-200
-_FEW_ROWS = 5
+FEW_ROWS = 5
 _BATCH_ROWS = 200_000  # whole paths are held for one batch of tasks at a time
 
 
@@ -44,11 +51,13 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     A strength then means the same whatever the unit of the features and the number of rows.
     """
     X = tasks.X.astype(np.float64, copy=False)
-    raw = tasks.task_sums(np.einsum("nd,nd->n", X, X))
+    w = tasks.weights
+    square = np.einsum("nd,nd->n", X, X)
+    raw = tasks.task_sums(square if w is None else w * square)
     squares = raw
     if intercept:
-        sums = tasks.task_sums(X)
-        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.counts
+        sums = tasks.task_sums(X if w is None else w[:, None] * X)
+        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.amounts
     # A task of equal rows has no scale of its own, up to rounding, nor has one at the ends of the
     # float range; judged by its own rows alone.
     usable = (squares > 1e-12 * raw) & (squares > _LEAST_SCALE) & (squares < 1 / _LEAST_SCALE)
@@ -56,7 +65,7 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     return scale[:, None] * multiples
 
 
-def leave_one_out_weights(errors: Array, counts: IntArray, loss: Loss) -> Array:
+def leave_one_out_weights(errors: Array, counts: Array | IntArray, loss: Loss) -> Array:
     """Return weights (a, m) of candidates with leave-one-out ``errors`` (a, m), summing to 1.
 
     The weight is the candidate's leave-one-out likelihood to the power ¼: ``error^(−n/8)`` for
@@ -121,7 +130,7 @@ def _fit(
     fit = ridge_paths if loss.name == "squared" else logistic_paths
     paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
     errors = np.concatenate([path.loo_errors for path in paths])
-    weights = leave_one_out_weights(errors, tasks.counts, loss)
+    weights = leave_one_out_weights(errors, tasks.amounts, loss)
     coef = np.concatenate([path.coef for path in paths])
     offset = np.concatenate([path.intercept for path in paths])
     return LocalFit(*settled(weighted(weights, coef), weighted(weights, offset)))
@@ -132,24 +141,30 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
 
     Two rows that nearly coincide in x and differ in y make a slope as large as their distance is
     small, and leave-one-out cannot object: with one row left every strength predicts the same. For
-    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ sd(y_i), and the model passes through (x̄_i, ȳ_i). One row
-    gives its target everywhere. Larger tasks are returned as they are.
+    n_i ≤ 5 therefore ‖w_i‖·rms(‖x‖) ≤ √(n_i − 1)·sd(y_i), which is about what rows in general
+    position give when nothing but their slope moves the targets; and the model passes through
+    (x̄_i, ȳ_i). One row gives its target everywhere. Larger tasks are returned as they are.
 
     Guarantee: row i depends on task i's rows only; what is not finite becomes zero.
     """
-    few = tasks.counts <= _FEW_ROWS
+    few = tasks.counts <= FEW_ROWS
     if not few.any():
         return fit
     small = tasks.take_tasks(np.flatnonzero(few))
-    counts, y = small.counts, np.asarray(small.y, dtype=np.float64)
+    amounts, y = small.amounts, np.asarray(small.y, dtype=np.float64)
     X = small.X.astype(np.float64, copy=False)
-    centre, level = small.task_sums(X) / counts[:, None], small.task_sums(y) / counts
+    w = np.ones(len(y)) if small.weights is None else small.weights
+
+    def mean(values: Array) -> Array:
+        return (small.task_sums((values.T * w).T).T / amounts).T
+
+    centre, level = mean(X), mean(y)
     apart = y - level[small.task_of_row]
-    spread = np.sqrt(small.task_sums(apart * apart) / counts)
-    length = np.sqrt(small.task_sums(np.einsum("nd,nd->n", X, X)) / counts)
+    spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(np.einsum("nd,nd->n", X, X)))
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
-    most = np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)
+    reach = np.sqrt(small.counts - 1.0) * spread
+    most = np.divide(reach, length, out=np.zeros_like(reach), where=length > 0)
     shrink = np.divide(most, steep, out=np.ones_like(most), where=steep > most)
     coef, intercept = fit.coef.copy(), fit.intercept.copy()
     coef[few] *= shrink[:, None]

@@ -112,8 +112,9 @@ def logistic_paths(
             models = frame.models(V[:, None], bucket.tasks)[:, 0]
             coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(models, b)
             z = _approximate_leave_one_out(stack, u)
-            loss = np.sum(bucket.mask * _LOSS.value(z, stack.labels), axis=1)
-            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / bucket.counts, np.inf)
+            loss = np.sum(stack.weights * _LOSS.value(z, stack.labels), axis=1)
+            amounts = stack.weights.sum(axis=1)
+            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
             found = _laplace_evidence(stack, u)
             evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
             _scatter_path(left_out, k, bucket, z)
@@ -177,6 +178,7 @@ class _Problem:
     frame: PriorFrame
     table: Array
     intercept: bool
+    weights: Array | None
 
     @classmethod
     def build(
@@ -190,7 +192,8 @@ class _Problem:
         y = np.asarray(row_targets(tasks, targets), dtype=np.float64)
         if not ((y >= 0) & (y <= 1)).all():
             raise InvalidInput("targets: labels must lie in {0, 1}; encode the classes first")
-        return cls(tasks.X, y, frame, alpha_table(alphas, len(tasks.offsets) - 1), intercept)
+        table = alpha_table(alphas, len(tasks.offsets) - 1)
+        return cls(tasks.X, y, frame, table, intercept, tasks.weights)
 
     def reduced(self, bucket: Bucket) -> _Reduced:
         rows = self.frame.rows(bucket, self.X)
@@ -203,7 +206,13 @@ class _Problem:
             rows = np.concatenate([rows, bucket.mask[:, :, None].astype(np.float64)], axis=2)
         offset = np.broadcast_to(self.frame.predictions(bucket, self.X), bucket.mask.shape)
         return _Reduced(
-            rows, offset, bucket.stack(self.y), basis, self.table[bucket.tasks], self.intercept
+            rows,
+            offset,
+            bucket.stack(self.y),
+            basis,
+            self.table[bucket.tasks],
+            self.intercept,
+            bucket.shares(self.weights),
         )
 
 
@@ -217,10 +226,11 @@ class _Reduced:
     basis: Array | None
     alphas: Array
     intercept: bool
+    shares: Array
 
     def stack(self, counted: AnyArray, k: IntArray) -> LogisticStack:
         """Return the regressions on the rows that count, each at its k-th strength."""
-        weights = counted.astype(np.float64)
+        weights = self.shares * counted
         strength = np.take_along_axis(self.alphas, k[:, None], axis=1)
         penalty = np.repeat(strength, self.rows.shape[2], axis=1)
         if self.intercept:
@@ -251,8 +261,9 @@ def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     z = stack.predictions(u)
     solved = solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
     leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
-    bend = _LOSS.second_derivative(z, stack.labels)
-    slope = _LOSS.derivative(z, stack.labels)
+    # Padding has the weight 0 and is nobody's row: what is left out there is not looked at.
+    bend = stack.weights * _LOSS.second_derivative(z, stack.labels)
+    slope = stack.weights * _LOSS.derivative(z, stack.labels)
     # The leverage of a row times its curvature is below one; rounding must not cross it.
     return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
 

@@ -17,6 +17,7 @@ _LOSS = LogisticLoss()
 _GRADIENT = 1e-10
 _MAX_ROUNDS = 100
 _MAX_HALVINGS = 40
+_SHORT = 1.5
 
 
 @dataclass(frozen=True)
@@ -72,17 +73,17 @@ class LogisticStack:
         return H
 
 
-def newton(stack: LogisticStack, start: Array) -> Array:
+def newton(stack: LogisticStack, start: Array, accuracy: float = _GRADIENT) -> Array:
     """Minimise every regression of the stack, from ``start`` (b, p).
 
     Newton steps with backtracking, so every step lowers the objective and convergence is global;
     regressions that have converged leave the stack. A regression is done when its gradient is
-    below 1e-10 relative to its gradient at zero (or to one, if that is larger), or when no step
-    lowers the objective any more: the limit of the arithmetic.
+    below ``accuracy`` relative to its gradient at zero (or to one, if that is larger), or when no
+    step lowers the objective any more: the limit of the arithmetic.
     """
     solution = np.array(start, dtype=np.float64)
     at_zero = stack.gradient(stack.offset, np.zeros_like(solution))
-    limit = _GRADIENT * np.maximum(np.linalg.norm(at_zero, axis=1), 1.0)
+    limit = accuracy * np.maximum(np.linalg.norm(at_zero, axis=1), 1.0)
     active = np.arange(len(solution))
     part = stack
     for _ in range(_MAX_ROUNDS):
@@ -106,20 +107,37 @@ def newton(stack: LogisticStack, start: Array) -> Array:
 def _backtrack(
     stack: LogisticStack, u: Array, z: Array, gradient: Array, direction: Array
 ) -> tuple[Array, AnyArray]:
-    """Halve the step of each regression until it pays; tell which could not move."""
+    """Halve the step of each regression until it pays; tell which could not move.
+
+    Curvature grows by at most e^s where predictions move by s, so the full step lowers the
+    objective by at least 1 − (e^s − 1 − s)/s² of the decrement: for s ≤ 1.5 that is a ninth, and
+    nothing has to be evaluated.
+    """
+    shift = (stack.rows @ direction[:, :, None])[:, :, 0]
+    step, paid = np.ones(len(u)), np.abs(shift).max(axis=1) <= _SHORT
+    far = np.flatnonzero(~paid)
+    if far.size:
+        step[far], paid[far] = _shortened(
+            stack.take(far), u[far], z[far], gradient[far], direction[far], shift[far]
+        )
+    moved = np.where(paid[:, None], u - step[:, None] * direction, u)
+    tiny = np.linalg.norm(step[:, None] * direction, axis=1) <= 1e-15 * np.linalg.norm(u, axis=1)
+    return moved, ~paid | tiny
+
+
+def _shortened(
+    stack: LogisticStack, u: Array, z: Array, gradient: Array, direction: Array, shift: Array
+) -> tuple[Array, AnyArray]:
+    """Return step lengths (b,) that pay, and whether one was found."""
     now = stack.value(z, u)
     decrement = np.sum(gradient * direction, axis=1)
     # So near the optimum that rounding in the objective hides the gain, the full step is right.
     trusted = decrement <= 1e-8 * np.abs(now)
-    shift = stack.predictions(direction) - stack.offset
-    step = np.ones(len(u))
-    paid = trusted.copy()
+    step, paid = np.ones(len(u)), trusted.copy()
     for _ in range(_MAX_HALVINGS):
         after = stack.value(z - step[:, None] * shift, u - step[:, None] * direction)
         paid = trusted | (after <= now - 1e-4 * step * decrement)
         if paid.all():
             break
         step = np.where(paid, step, step / 2)
-    moved = np.where(paid[:, None], u - step[:, None] * direction, u)
-    tiny = np.linalg.norm(step[:, None] * direction, axis=1) <= 1e-15 * np.linalg.norm(u, axis=1)
-    return moved, ~paid | tiny
+    return step, paid

@@ -13,9 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array, IntArray
+from tacit._types import Array
 from tacit.losses import Loss
-from tacit.numerics.local_fit import STRENGTHS, LocalFit, leave_one_out_weights, relative_strengths
+from tacit.numerics.local_fit import (
+    STRENGTHS,
+    LocalFit,
+    bounded_slopes,
+    leave_one_out_weights,
+    local_fit,
+    relative_strengths,
+)
 from tacit.numerics.logistic import logistic_paths
 from tacit.numerics.prior import Prior
 from tacit.numerics.ridge import ridge_paths
@@ -25,8 +32,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_FAVOUR = np.log(6.0)  # odds for what was shared before a task's own rows have spoken
-_TEMPER = {"squared": 0.5, "logistic": 0.5}
+_TEMPER = {"squared": 0.25, "logistic": 0.5}
 
 
 @dataclass(frozen=True)
@@ -46,22 +52,44 @@ class Family:
 
 
 def family_fit(
-    tasks: TaskSet, loss: Loss, families: Sequence[Family], *, intercept: bool
+    tasks: TaskSet, loss: Loss, families: Sequence[Family], *, favour: float, intercept: bool
 ) -> LocalFit:
     """Fit every task alone and under each family, and average by leave-one-out likelihood.
 
+    Parameters
+    ----------
+    favour : float
+        Log-odds for what was shared before a task's own rows have spoken.
+
     Guarantee: row i of the result depends on task i's rows and row i of the families' means only,
-    bit for bit. A task that finds no finite model gets zero.
+    bit for bit. A task that finds no finite model gets zero. Without families it is `local_fit`.
     """
+    if not families:
+        return local_fit(tasks, loss, intercept=intercept)
     fit = ridge_paths if loss.name == "squared" else logistic_paths
     with quiet_arithmetic():
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
         paths += [_path(fit, tasks, family, intercept) for family in families]
-        weights = _weights([path.loo_errors for path in paths], tasks.counts, loss)
-        coef = weighted(weights, np.concatenate([path.coef for path in paths]))
-        offset = weighted(weights, np.concatenate([path.intercept for path in paths]))
-        return LocalFit(*settled(coef, offset))
+        n_own = len(paths[0].coef)
+        offered = sum(len(path.coef) for path in paths[1:])
+        odds = np.full(n_own + offered, favour - np.log(offered))
+        odds[:n_own] = -np.log(n_own)
+        errors = np.concatenate([path.loo_errors for path in paths])
+        weights = _weights(errors, odds, tasks.counts.astype(np.float64), loss)
+        own = _own(tasks, loss, paths[0], intercept)
+        share = np.ascontiguousarray(weights[:n_own].T).sum(axis=1)
+        shared = weights[n_own:]
+        coef = weighted(shared, np.concatenate([path.coef for path in paths[1:]]))
+        offset = weighted(shared, np.concatenate([path.intercept for path in paths[1:]]))
+        return LocalFit(*settled(share[:, None] * own.coef + coef, share * own.intercept + offset))
+
+
+def _own(tasks: TaskSet, loss: Loss, path: Any, intercept: bool) -> LocalFit:
+    """Return the fit of `local_fit` from its path."""
+    weights = leave_one_out_weights(path.loo_errors, tasks.counts, loss)
+    fit = LocalFit(*settled(weighted(weights, path.coef), weighted(weights, path.intercept)))
+    return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
 
 def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
@@ -80,25 +108,12 @@ def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
     return replace(path, coef=path.coef[..., :d], intercept=path.coef[..., d])
 
 
-def _weights(errors: Sequence[Array], counts: IntArray, loss: Loss) -> Array:
-    """Return weights (a, m) of all fits from the leave-one-out errors of each family, (a_f, m).
-
-    Twice: among the strengths of a family softly, as a task alone averages them; then between
-    families, by the errors that this leaves, more sharply.
-    """
-    within = [leave_one_out_weights(each, counts, loss) for each in errors]
-    left = np.stack([_mean(part, each) for part, each in zip(within, errors, strict=True)])
-    by_task = np.ascontiguousarray(left.T)
+def _weights(errors: Array, odds: Array, counts: Array, loss: Loss) -> Array:
+    """Return weights (a, m) from leave-one-out errors (a, m), prior log-odds (a,), rows (m,)."""
+    by_task = np.ascontiguousarray(errors.T)
     if loss.name == "squared":
         by_task = 0.5 * np.log(np.maximum(by_task, np.finfo(float).tiny))
-    gain = by_task.min(axis=1, keepdims=True) - by_task
-    odds = np.full(len(errors), _FAVOUR - np.log(max(len(errors) - 1, 1)))
-    odds[0] = 0.0
-    score = odds + _TEMPER[loss.name] * counts[:, None] * np.where(np.isnan(gain), -np.inf, gain)
-    between = np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
-    return np.concatenate([part * share for part, share in zip(within, between, strict=True)])
-
-
-def _mean(weights: Array, errors: Array) -> Array:
-    """Return the weighted mean over axis 0; fits of infinite error have no weight."""
-    return np.asarray(np.sum(np.where(weights > 0, weights * errors, 0.0), axis=0))
+    best = by_task.min(axis=1, keepdims=True)
+    gain = np.where(np.isfinite(by_task), best - by_task, -np.inf)
+    score = odds + _TEMPER[loss.name] * counts[:, None] * gain
+    return np.exp(score - logsumexp(score, axis=1, keepdims=True)).T

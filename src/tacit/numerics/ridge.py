@@ -117,8 +117,9 @@ def ridge_paths(
 
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
-        V, b, loo = _bucket_path(tasks.X, y, bucket, frame, chosen, intercept)
-        models, mean_square = frame.models(V, bucket.tasks), _mean_square(loo, bucket)
+        V, b, loo = _bucket_path(tasks, y, bucket, frame, chosen, intercept)
+        models = frame.models(V, bucket.tasks)
+        mean_square = _mean_square(loo, bucket, tasks.weights)
         _settle(models, b, mean_square)
         coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
@@ -154,8 +155,9 @@ def ridge_best(
 
     def fill(bucket: Bucket) -> None:
         chosen = table[bucket.tasks]
-        V, b, loo = _bucket_path(tasks.X, y, bucket, frame, chosen, intercept)
-        models, mean_square = frame.models(V, bucket.tasks), _mean_square(loo, bucket)
+        V, b, loo = _bucket_path(tasks, y, bucket, frame, chosen, intercept)
+        models = frame.models(V, bucket.tasks)
+        mean_square = _mean_square(loo, bucket, tasks.weights)
         _settle(models, b, mean_square)
         row, best = np.arange(len(V)), np.argmin(mean_square, axis=1)
         coef[bucket.tasks] = models[row, best]
@@ -168,8 +170,8 @@ def ridge_best(
     return RidgeFit(alpha, coef, offset, residuals, errors)
 
 
-def _mean_square(residuals: Array, bucket: Bucket) -> Array:
-    return np.sum(residuals**2, axis=2) / bucket.counts[:, None]
+def _mean_square(residuals: Array, bucket: Bucket, weights: Array | None) -> Array:
+    return np.sum(residuals**2, axis=2) / bucket.shares(weights).sum(axis=1, keepdims=True)
 
 
 def _settle(models: Array, intercepts: Array, errors: Array) -> None:
@@ -189,23 +191,28 @@ def _prepared(
 
 
 def _bucket_path(
-    X: Array, y: Array, bucket: Bucket, frame: PriorFrame, alphas: Array, intercept: bool
+    tasks: TaskSet, y: Array, bucket: Bucket, frame: PriorFrame, alphas: Array, intercept: bool
 ) -> tuple[Array, Array, Array]:
-    """Return models (b, a, r), intercepts (b, a) and leave-one-out residuals (b, a, n)."""
-    rows = frame.rows(bucket, X)
-    target = bucket.stack(y) - frame.predictions(bucket, X)
-    counts = bucket.counts[:, None]
+    """Return models (b, a, r), intercepts (b, a) and leave-one-out residuals (b, a, n).
+
+    A row of weight w is solved for as √w times the row, and its residual is √w times its own.
+    """
+    rows = frame.rows(bucket, tasks.X)
+    target = bucket.stack(y) - frame.predictions(bucket, tasks.X)
+    shares = bucket.shares(tasks.weights)
+    amounts, root = shares.sum(axis=1, keepdims=True), np.sqrt(shares)
     raw, row_mean, target_mean = target, np.zeros(0), 0.0
     if intercept:
-        row_mean = rows.sum(axis=1) / counts
-        target_mean = target.sum(axis=1, keepdims=True) / counts
-        rows = (rows - row_mean[:, None, :]) * bucket.mask[:, :, None]
-        target = (target - target_mean) * bucket.mask
+        row_mean = (rows * shares[:, :, None]).sum(axis=1) / amounts
+        target_mean = (target * shares).sum(axis=1, keepdims=True) / amounts
+        rows, target = rows - row_mean[:, None, :], target - target_mean
+    rows, target = rows * root[:, :, None], target * root
     solve = _dual_path if bucket.least <= rows.shape[2] else _primal_path
-    V, loo = solve(rows, target, alphas, bucket.mask if intercept else None)
+    V, loo = solve(rows, target, alphas, root if intercept else None)
     if not intercept:
         return V, np.zeros(alphas.shape), loo
-    loo = np.where((counts == 1)[:, :, None], raw[:, None, :], loo)
+    lone = (shares > 0).sum(axis=1) == 1
+    loo = np.where(lone[:, None, None], (raw * root)[:, None, :], loo)
     return V, target_mean - (V @ row_mean[:, :, None])[:, :, 0], loo
 
 
@@ -215,14 +222,14 @@ def _dual_path(
     """Solve on the rows' side: with ``K = X Xᵀ``, dual ``c = (K + α)⁻¹ y`` and ``w = Xᵀ c``.
 
     The leave-one-out residual is ``c_r / [(K + α)⁻¹]_rr``, which stays accurate as α → 0. With
-    centred data the intercept's share 1/n of the leverage has to come off. The vector of ones is
-    in K's null space; giving it the eigenvalue of the trace's size first keeps that subtraction
-    from cancelling.
+    centred data the intercept's share 1/n of the leverage has to come off. The vector ``centred``
+    (ones, or the roots of weights) is in K's null space; giving it the eigenvalue of the trace's
+    size first keeps that subtraction from cancelling.
     """
     kernel = rows @ rows.transpose(0, 2, 1)
     shift = np.zeros((len(rows), 1))
     if centred is not None:
-        counts = centred.sum(axis=1)[:, None]
+        counts = (centred * centred).sum(axis=1)[:, None]
         trace = np.trace(kernel, axis1=1, axis2=2)[:, None]
         shift = np.where(trace > 0, trace, 1.0)
         ones = centred / np.sqrt(counts)
@@ -234,7 +241,7 @@ def _dual_path(
     diagonal = inverse @ (U * U).transpose(0, 2, 1)
     if centred is not None:
         share = 1 / (counts * (shift + alphas))
-        diagonal = diagonal - share[:, :, None] * centred[:, None, :]
+        diagonal = diagonal - share[:, :, None] * (centred * centred)[:, None, :]
         diagonal = np.where(diagonal > 0, diagonal, 1.0)
     return dual @ rows, dual / diagonal
 
@@ -250,5 +257,6 @@ def _primal_path(
     residual = target[:, None, :] - solved @ rotated.transpose(0, 2, 1)
     spare = 1 - inverse @ (rotated * rotated).transpose(0, 2, 1)
     if centred is not None:
-        spare = spare - (centred / centred.sum(axis=1)[:, None])[:, None, :]
+        shares = centred * centred
+        spare = spare - (shares / shares.sum(axis=1)[:, None])[:, None, :]
     return solved @ V.transpose(0, 2, 1), residual / spare

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tacit.errors import BudgetExceeded, LedgerError, PrivacyLeak, PrivacyWarning
+
 if TYPE_CHECKING:
     from tacit.privacy.accounting import (
         Cost,
@@ -84,6 +86,7 @@ __all__ = [
     "AtTask",
     "Billboard",
     "Bound",
+    "BudgetExceeded",
     "Call",
     "Cost",
     "Curator",
@@ -93,6 +96,7 @@ __all__ = [
     "FixedSize",
     "KeyedEntropy",
     "Ledger",
+    "LedgerError",
     "Mechanism",
     "NonNegativeClip",
     "Norm",
@@ -100,6 +104,8 @@ __all__ = [
     "Poisson",
     "Posting",
     "PrivacyFilter",
+    "PrivacyLeak",
+    "PrivacyWarning",
     "Release",
     "Reservation",
     "Round",

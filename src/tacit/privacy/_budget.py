@@ -25,10 +25,12 @@ from tacit.privacy.accounting.filters import (
 from tacit.privacy.accounting.leaves import Leaves, kind, repeated
 from tacit.privacy.unit import Adjacency
 
-__all__ = ["Budget", "Lines", "spend_from_json", "spend_to_json"]
+__all__ = ["NEXT_TO_NOTHING", "Budget", "Lines", "spend_from_json", "spend_to_json"]
 
 # A pure-ε run is kept at δ = 0 unless its tight composition at δ saves more than this share of ε.
 _WORTH_A_DELTA = 0.01
+# With less than this share of ε left there is no use in calibrating a run to it.
+NEXT_TO_NOTHING = 0.01
 
 Lines = Mapping[tuple[str, str], Sequence[Spend]]
 """What was spent on each line that a run would be counted on, by data set and unit."""
@@ -148,12 +150,17 @@ class Budget:
                 continue
             asked = total_cost(rule, [spend], self.epsilon, self.delta)
             left = remaining(rule, taken, self.epsilon, self.delta)
+            remedy = (
+                "calibrate the run to what is left, or give it a smaller delta"
+                if math.isinf(left.epsilon) or left.epsilon > NEXT_TO_NOTHING * self.epsilon
+                else "nothing is left for another fit; models that are there go on answering, and "
+                "later parties join them, at no cost"
+            )
             raise BudgetExceeded(
                 f"asked for ε = {asked.epsilon:.6g}, δ = {asked.delta:.3g}; left is "
                 f"ε = {left.epsilon:.6g}, δ = {left.delta:.3g} of a total of "
                 f"ε = {self.epsilon:.6g}, δ = {self.delta:.3g} in {path} ({data} data, unit "
-                f"{unit}, {rule} rule); calibrate the run to what is left, or give it a smaller "
-                "delta",
+                f"{unit}, {rule} rule); {remedy}",
                 asked=asked.epsilon,
                 left=left.epsilon,
             )

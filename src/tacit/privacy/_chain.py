@@ -282,6 +282,18 @@ class Chain:
         with self.reading():
             return self._last(self._open())[1]
 
+    def hash_of(self, number: int) -> str:
+        """Hash of one entry."""
+        with self.reading():
+            found = self._open().execute("SELECT hash FROM entries WHERE number = ?", (number,))
+            return str(found.fetchone()[0])
+
+    def holds(self, head: str) -> bool:
+        """Whether some entry has this hash."""
+        with self.reading():
+            found = self._open().execute("SELECT 1 FROM entries WHERE hash = ?", (head,))
+            return found.fetchone() is not None
+
     def verify(self, head: str | None = None) -> int:
         """Walk the whole chain; return the number of entries, or raise `LedgerError`."""
         with self.reading():

@@ -25,6 +25,8 @@ _ACCOUNTANT = {
     "zcdp": "zero-concentrated accounting",
     "basic": "adding up",
 }
+# e^20 is half a milliard: whoever held two possibilities for equally likely may be certain.
+_NOTHING_BOUNDED = 20.0
 
 
 def _who(statement: Statement) -> str:
@@ -50,8 +52,13 @@ def _against(statement: Statement) -> str:
 def _reading(statement: Statement) -> str:
     """Say what ε means for a guess: prior odds 1 : 1 become at most e^ε : 1."""
     epsilon, delta = statement.epsilon, statement.delta
+    if epsilon > _NOTHING_BOUNDED:
+        return (
+            f"ε = {epsilon:.4g} bounds nothing in practice: read it as no protection beyond the "
+            "noise itself."
+        )
     limit = 1 / (1 + math.exp(-epsilon))
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    factor = math.exp(epsilon)
     change = _CHANGE[Adjacency(str(statement.adjacency))]
     text = (
         f"Nothing that was published becomes more than {factor:.3g} times as likely or unlikely "

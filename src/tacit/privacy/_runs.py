@@ -129,11 +129,12 @@ class Runs:
             left=left,
             holder=holder,
             lines={unit: entry.line for unit, entry in units.items()},
-            marks=self._marks(main.number),
+            marks=self.marks(main.number),
             closed=closed,
         )
 
-    def _marks(self, reservation: int) -> set[str]:
+    def marks(self, reservation: int) -> set[str]:
+        """Return the hashes of what was charged to a run."""
         charges = self.chain.entries("reservation = ? AND kind = 'charge'", (reservation,))
         return {entry.body["mark"] for entry in charges if "mark" in entry.body}
 

@@ -16,6 +16,7 @@ from tacit.privacy._budget import Budget
 from tacit.privacy._chain import Chain, finite_or_text
 from tacit.privacy._forward import bring_forward
 from tacit.privacy._pricing import Part, Request, check_data, priced
+from tacit.privacy._records import RunRecord, run_records
 from tacit.privacy._reservation import Reservation
 from tacit.privacy._runs import Runs
 from tacit.privacy.accounting.composition import Cost, check_sampling
@@ -24,7 +25,7 @@ from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
 from tacit.privacy.accounting.leaves import Event, leaves
 from tacit.privacy.unit import Adjacency, Unit
 
-__all__ = ["Ledger", "Line", "Reservation"]
+__all__ = ["Ledger", "Line", "Reservation", "RunRecord"]
 
 _RUN_LENGTH = 32
 
@@ -174,6 +175,18 @@ class Ledger:
             book, charged = self._book(), self._charge_counts()
             return tuple(self._line(book, charged, *key) for key in book.lines)
 
+    def runs(self) -> tuple[RunRecord, ...]:
+        """Return every run: when it was, which method, on which data, at which price."""
+        return run_records(self._chain, self.epsilon, self.delta)
+
+    def marks(self, reservation: int) -> set[str]:
+        """Return the hashes of what was charged to a run."""
+        return self._runs.marks(reservation)
+
+    def notes(self) -> tuple[dict[str, Any], ...]:
+        """Return what was written down with `note`, in order."""
+        return tuple(entry.body for entry in self._chain.entries("kind = 'note'"))
+
     def _matching(self, data: str | None, unit: Unit | str | None) -> list[Line]:
         """Return the lines asked for; with ``unit`` also one that no run was held to yet."""
         with self._chain.reading():
@@ -302,6 +315,25 @@ class Ledger:
         """
         self._chain.verify()
         return self._runs.settle_open()
+
+    def note(self, body: dict[str, Any]) -> None:
+        """Write something down in the chain; it spends nothing and can never be taken back."""
+        with self._chain.writing():
+            self._chain.append("note", body)
+
+    def seal(self, reservation: int, body: dict[str, Any]) -> None:
+        """Write down, in the chain, what the files of a run amount to; see ``tacit verify``."""
+        with self._chain.writing():
+            self._chain.append("seal", body, reservation=reservation)
+
+    @property
+    def identity(self) -> str:
+        """Hash of the first entry, by which a file that was moved or copied is known again."""
+        return self._chain.hash_of(1)
+
+    def holds(self, head: str) -> bool:
+        """Whether ``head`` is the hash of one of the entries."""
+        return self._chain.holds(head)
 
     @property
     def head(self) -> str:

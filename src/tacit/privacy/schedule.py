@@ -204,15 +204,15 @@ class Round:
         return isinstance(self.noise, AtTask)
 
     @property
-    def distributed(self) -> bool:
-        """Whether every task adds a share of the noise, and only sums are seen."""
-        return isinstance(self.noise, Distributed)
-
-    @property
     def by_row(self) -> bool:
         """Whether the cohort is one of rows, drawn at home."""
         poisson = isinstance(self.cohort, Poisson)
         return poisson and self.at_task and self.unit is Unit.ROW
+
+    @property
+    def distributed(self) -> bool:
+        """Whether every task adds a share of the noise, and only sums are seen."""
+        return isinstance(self.noise, Distributed)
 
     @property
     def sent(self) -> tuple[int, ...]:

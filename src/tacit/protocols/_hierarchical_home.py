@@ -91,17 +91,28 @@ def _features(rows: TaskSet) -> Array:
     return rows.X.astype(np.float64, copy=False)
 
 
+def _sums(rows: TaskSet, values: Array) -> Array:
+    """Return sums (m, …) of ``values`` (N, …) within tasks, each row counting for its weight."""
+    weighted = values if rows.weights is None else (values.T * rows.weights).T
+    found: Array = rows.task_sums(weighted)
+    return found
+
+
+def _means(rows: TaskSet, values: Array) -> Array:
+    return (_sums(rows, values).T / rows.amounts).T
+
+
 def spreads(rows: TaskSet, *, intercept: bool) -> Array:
     """Return (m, 33 + d): a vote on the features' typical deviation, and their relative ones.
 
     Deviations are about the task's own mean if there is an intercept to take it up; a single row
     has none, and its task says nothing.
     """
-    X, counts = _features(rows), rows.counts[:, None]
+    X, counts = _features(rows), rows.amounts[:, None]
     degrees = np.maximum(counts - intercept, 1)
     if intercept:
-        X = X - (rows.task_sums(X) / counts)[rows.task_of_row]
-    squares = rows.task_sums(X * X)
+        X = X - _means(rows, X)[rows.task_of_row]
+    squares = _sums(rows, X * X)
     if intercept:
         squares = squares * (counts > 1)
     typical = np.sqrt((squares / degrees).mean(axis=1))
@@ -115,16 +126,16 @@ def spreads(rows: TaskSet, *, intercept: bool) -> Array:
 def magnitudes(rows: TaskSet) -> Array:
     """Return votes (m, 33) on the root mean square of the targets."""
     y = np.asarray(rows.y, dtype=np.float64)
-    return cast_votes(np.sqrt(rows.task_sums(y * y) / rows.counts))
+    return cast_votes(np.sqrt(_means(rows, y * y)))
 
 
 def centres(rows: TaskSet, scale: Array, magnitude: float | None) -> Array:
     """Return means of features, and of targets where their ``magnitude`` is known, (m, d[ + 1])."""
-    found = rows.task_sums(_features(rows)) / rows.counts[:, None]
+    found = _means(rows, _features(rows))
     found = found / (2 * scale * np.sqrt(scale.size))
     if magnitude is None:
         return found
-    level = rows.task_sums(np.asarray(rows.y, dtype=np.float64)) / rows.counts
+    level = _means(rows, np.asarray(rows.y, dtype=np.float64))
     return np.column_stack([found, level / magnitude])
 
 

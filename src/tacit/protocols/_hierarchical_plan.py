@@ -19,16 +19,20 @@ import numpy as np
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
 
-__all__ = ["BINS", "FREE_LEVEL", "MOST_SHAPES", "Loudness", "Plan", "alone", "evidence_radius"]
-__all__ += ["grid", "plan", "size_of_grid"]
+__all__ = ["BINS", "FREE_LEVEL", "PATTERNS", "Loudness", "Plan", "alone", "evidence_radius"]
+__all__ += ["grid", "most_shapes", "plan", "size_of_grid"]
 
 BINS = 33  # of a vote
-MOST_SHAPES = {"squared": 6, "logistic": 2}
+# Shapes of the slopes' covariance to look for: none (the mean is all that is shared), low rank and
+# sparse, one of them; "related" looks for any, and for each task's place among the others.
+PATTERNS = ("mean", "any", "low-rank", "group-sparse", "related")
+_MOMENT = {"any": 0.9, "low-rank": 1.2, "group-sparse": 1.5, "related": 0.9}  # share of the moment
 
 _QUIET, _LOUD = 0.05, 0.2  # of ν
 # Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
 # directions; the budget is better spent on the mean.
 _VISIBLE_EDGE = 0.125
+_VISIBLE_ENTRY = 1.0  # noise on a feature's part of the trace, in units of the mean part
 _LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for its cost
 # A vote of m tasks peaks at about 0.6·m·μ deviations: this share puts it at six.
 _VOTE = 6.5
@@ -40,7 +44,7 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
 _SLOPES = {
-    "squared": 10.0 ** np.arange(-2.5, 2.1, 0.5),
+    "squared": 10.0 ** np.arange(-2.5, 2.6, 0.5),
     "logistic": 10.0 ** np.arange(-2, 1.6, 0.5),
 }
 _LEVELS = {
@@ -134,44 +138,49 @@ def plan(
     loss: str,
     intercept: bool,
     n_outputs: int = 1,
-    covariance: bool = True,
+    n_tasks: int = 1,
+    pattern: str = "any",
 ) -> Plan:
     """Return the plan for this noise.
 
     Parameters
     ----------
-    covariance : bool
-        Learn the covariance's shape where noise lets it be seen; False is the mean-regularised
-        method.
+    pattern : one of PATTERNS
+        Which shapes of the covariance to look for, where noise lets them be seen.
 
     Louder noise asks for fewer, shorter steps from a narrower prior (each task's score is then
     less its own noise and more the common direction), quieter noise for faster forgetting.
     """
     vector_noise = loudness.norm(n_outputs * (n_features + intercept))
     quiet, loud = vector_noise < _QUIET, vector_noise >= _LOUD
+    skipped = set()
+    if not intercept:
+        skipped |= {"centre", "magnitude"}
+    elif loss != "squared":
+        skipped.add("magnitude")
+    if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features):
+        skipped.add("moment")
+    if pattern != "related" or not _models_visible(loudness, n_tasks, n_outputs * n_features):
+        skipped.add("own models")
     vote = float(np.clip(_VOTE * loudness.deviation(BINS), _LEAST_VOTE, _MOST_VOTE))
+    if "moment" not in skipped:
+        # What the moment takes beyond the usual must not drown the votes.
+        vote *= max(1.0, math.hypot(1.2, _MOMENT[pattern]) / 1.5)
     shares = {
         "scale": max(1.2 * vote, 0.25),
         "magnitude": vote,
         "centre": 0.25,
         "length": vote,
         "scores": 1.0,
-        "moment": 0.9,
+        "moment": _MOMENT.get(pattern, 0.0),
         "evidence": 0.45,
+        "own models": 1.0,
     }
-    skipped = set()
-    if not intercept:
-        skipped |= {"centre", "magnitude"}
-    elif loss != "squared":
-        skipped.add("magnitude")
-    visible = loudness.edge(n_features) <= _VISIBLE_EDGE
-    if not covariance or n_features < _LEAST_FEATURES or not visible:
-        skipped.add("moment")
     kept = {name: share for name, share in shares.items() if name not in skipped}
     parts = loudness.parts(kept)
     too_loud = loudness.deviation(BINS) > (_LOUDEST_PURE if loudness.pure else _LOUDEST)
     ratio = 10.0 if quiet else 2.0 if loud else 4.0
-    shapes = MOST_SHAPES[loss] if "moment" in kept else 1
+    shapes = most_shapes(pattern, loss) if "moment" in kept else 1
     size = size_of_grid(loss, shapes, intercept=intercept)
     return Plan(
         shares=() if too_loud else tuple(kept.items()),
@@ -183,6 +192,32 @@ def plan(
     )
 
 
+def _visible(pattern: str, loudness: Loudness, d: int) -> bool:
+    """Return whether the noise of half the budget leaves anything of the shape to be seen."""
+    if pattern == "mean":
+        return False
+    if pattern == "group-sparse":
+        return loudness.deviation(d) <= _VISIBLE_ENTRY / d
+    return loudness.edge(d) <= _VISIBLE_EDGE
+
+
+def _models_visible(loudness: Loudness, n_tasks: int, size: int) -> bool:
+    """Return whether one direction that all tasks share could stand out of their own noises.
+
+    Their m unit vectors, noised one by one with a third of the budget's square, have a singular
+    value of at most √m; that of the noise is its deviation × (√m + √size).
+    """
+    deviation = math.sqrt(3) * n_tasks * loudness.deviation(size)
+    return deviation * (1 + math.sqrt(size / n_tasks)) < 1
+
+
+def most_shapes(pattern: str, loss: str) -> int:
+    """Return how many shapes `read_shapes` finds at most."""
+    if loss == "logistic":
+        return 2
+    return {"low-rank": 4, "group-sparse": 3}.get(pattern, 6)
+
+
 def evidence_radius(vector_noise: float) -> float:
     """Return the radius of an evidence message, in nats, for that noise on one number of its mean.
 
@@ -192,14 +227,14 @@ def evidence_radius(vector_noise: float) -> float:
     return float(np.clip(0.5 / max(vector_noise, 1e-9), 2.0, 40.0))
 
 
-def grid(mean: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
-    """Return the candidate priors around a released mean.
+def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
+    """Return the candidate priors around the released means (s, p), one for each shape.
 
     Slopes' strengths are spaced by the signal-to-noise ratio they stand for, τ_w·d: a row in the
     frame's coordinates has squared length about d.
     """
-    levels = _LEVELS[loss] if mean.size > n_features else np.zeros(1)
-    return Candidates(mean[None], _SLOPES[loss] / n_features, levels, shapes)
+    levels = _LEVELS[loss] if means.shape[1] > n_features else np.zeros(1)
+    return Candidates(means, _SLOPES[loss] / n_features, levels, shapes)
 
 
 def alone(start: Array, n_features: int, loss: str) -> Candidates:

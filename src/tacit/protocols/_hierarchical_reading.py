@@ -27,11 +27,14 @@ __all__ = [
     "STANDS_OUT",
     "MeanReading",
     "cast_votes",
+    "low_rank_shapes",
     "read_centre",
+    "read_diagonal",
     "read_evidence",
-    "read_shapes",
     "read_spreads",
     "read_votes",
+    "shaped_mean",
+    "sparse_shapes",
 ]
 
 _OCTAVES = np.arange(-16.0, 17.0)
@@ -165,11 +168,7 @@ class MeanReading:
 
         Positive-part James–Stein in the scores' coordinates.
         """
-        weights = np.arange(1.0, self.rounds + 1) ** plan.power
-        left = 0.0
-        for gain in weights / np.cumsum(weights):
-            left = left * (1 - _PULL * gain) ** 2 + gain**2
-        noise = plan.step * deviation / n_tasks * math.sqrt(left)
+        noise = self.noise(deviation, n_tasks, plan)
         moved = (self.mean - self.start) / root
         size = float(np.sum(moved * moved))
         if size <= 0:
@@ -177,39 +176,63 @@ class MeanReading:
         kept = 1 - max(moved.size - 2, 1) * noise**2 / size
         return self.start + kept * (self.mean - self.start) if kept > 0 else None
 
+    def noise(self, deviation: float, n_tasks: int, plan: Plan) -> float:
+        """Return the deviation of the noise left on a coordinate of the scores."""
+        weights = np.arange(1.0, self.rounds + 1) ** plan.power
+        left = 0.0
+        for gain in weights / np.cumsum(weights):
+            left = left * (1 - _PULL * gain) ** 2 + gain**2
+        return plan.step * deviation / n_tasks * math.sqrt(left)
 
-def read_shapes(
-    moment: Array,
-    rank: Shape,
-    diagonal: Coordinates,
-    n_tasks: int,
-    *,
-    few: bool = False,
-) -> tuple[Array | None, ...]:
-    """Return roots of the covariance shapes to try: none, low rank and sparse, where they show.
+
+def shaped_mean(moved: Array, noise: float, root: Array) -> Array:
+    """Return a mean slope (d,) shrunk as if means were spread like the tasks are about theirs.
+
+    With ``moved`` = the mean's shift + noise·N(0, I) and the shift ~ N(0, a·SSᵀ), S = ``root``:
+    a by maximum likelihood, then the posterior mean. Where tasks never differ, noise is not taken
+    for a mean.
+    """
+    values, vectors = np.linalg.eigh(root @ root.T)
+    seen = vectors.T @ moved
+    # From nothing to all of the shift: a signal of a thousandth of the noise is none.
+    unit = noise**2 + 1e-300
+    sizes = np.concatenate([[0.0], np.geomspace(1e-3, 1e9, 60)]) * unit
+    spread = np.maximum(values, 0.0)[:, None] * sizes + unit
+    likelihood = -0.5 * (np.log(spread) + (seen * seen)[:, None] / spread).sum(axis=0)
+    best = spread[:, int(likelihood.argmax())]
+    return np.asarray(vectors @ (seen * (1 - unit / best)))
+
+
+def low_rank_shapes(rank: Shape, *, few: bool = False) -> tuple[Array, ...]:
+    """Return roots of low-rank covariances to try, by how much else is left; none if none shows.
 
     Parameters
     ----------
-    moment : (d, d) array
-        Sum of outer products of unit slope residuals.
     rank : Shape
-        Its directions that stand out of the noise (`shrink_spectrum`).
-    diagonal : Coordinates
-        The noise on its diagonal.
+        Directions that stand out of the noise (`shrink_spectrum`).
     few : bool
         One floor instead of several, where a candidate is dear (logistic).
     """
-    d, trace = len(moment), float(n_tasks)
-    shapes: list[Array | None] = [None]
-    if not rank.flat and rank.vectors is not None:
-        floors = _FEW_FLOORS if few else _FLOORS
-        shapes += [rank.vectors * np.sqrt(rank.eigenvalues(floor)) for floor in floors]
+    if rank.flat or rank.vectors is None:
+        return ()
+    floors = _FEW_FLOORS if few else _FLOORS
+    return tuple(rank.vectors * np.sqrt(rank.eigenvalues(floor)) for floor in floors)
+
+
+def read_diagonal(diagonal: Array, noise: Coordinates, n_tasks: int) -> Shape:
+    """Return the features' parts in the sum of squared unit slope residuals, (d,)."""
     # m squared entries of unit vectors vary on their own, by √(2m)/d in the sum.
-    noise = replace(diagonal, scale=math.hypot(diagonal.scale, math.sqrt(2 * trace) / d))
-    sparse = shrink_diagonal(np.diag(moment).copy(), noise, trace=trace)
-    if not sparse.flat and not few:
-        shapes += [np.diag(np.sqrt(sparse.eigenvalues(floor))) for floor in _SPARSE_FLOORS]
-    return tuple(shapes)
+    own = math.sqrt(2 * n_tasks) / diagonal.size
+    wider = replace(noise, scale=math.hypot(noise.scale, own))
+    return shrink_diagonal(diagonal, wider, trace=float(n_tasks))
+
+
+def sparse_shapes(diagonal: Shape, *, few: bool = False) -> tuple[Array, ...]:
+    """Return roots of diagonal covariances to try; none if all features are used alike."""
+    if diagonal.flat:
+        return ()
+    floors = _FEW_FLOORS if few else _SPARSE_FLOORS
+    return tuple(np.diag(np.sqrt(diagonal.eigenvalues(floor))) for floor in floors)
 
 
 def read_evidence(total: Array, deviation: float, *groups: Candidates) -> Array:

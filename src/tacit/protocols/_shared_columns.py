@@ -47,7 +47,7 @@ def personal_models(
     models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
     for number, rows in enumerate(outputs):
         families = _families(shared[:, number], positions, loss, scale, target_bound)
-        fit = family_fit(rows, loss, families, intercept=intercept)
+        fit = family_fit(rows, loss, families, favour=0.0, intercept=intercept)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models
 

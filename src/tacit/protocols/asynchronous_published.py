@@ -68,7 +68,7 @@ class PublishedAsynchronousProtocol(AsynchronousProtocol):
         cached, before = public.own.copy(), public.told[tasks]
         cached[tasks] = self._gradient(np.asarray(release, dtype=np.float64), tasks, noise)
         now, _ = public.server.shrunk(self.threshold)
-        flat = (now - self.step * cached.reshape(now.shape)).reshape(now.shape)
+        flat = now - self.step * cached.reshape(now.shape)
         server = replace(COLUMNS[self.shared](flat), **_warm(public.server))
         told, moved = public.told.copy(), public.moved.copy()
         answer, server = server.shrunk(self.threshold, self._places(tasks))

@@ -24,25 +24,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import PrivacyLeak
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
-from tacit.numerics.hierarchical import Candidates, Frame
+from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.spread import Spread, spread_under
 from tacit.privacy.bounds import Bound, NonNegativeClip, SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.mechanisms.laws import Coordinates
-from tacit.privacy.schedule import Call, Round
+from tacit.privacy.schedule import AtTask, Call, Curator, Round
 from tacit.protocols import _hierarchical_home as at_home
 from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
-    MOST_SHAPES,
+    PATTERNS,
     Loudness,
     Plan,
     alone,
     grid,
+    most_shapes,
     plan,
     size_of_grid,
 )
@@ -52,16 +55,20 @@ from tacit.protocols._hierarchical_reading import (
     STANDS_OUT,
     MeanReading,
     cast_votes,
+    low_rank_shapes,
     read_centre,
+    read_diagonal,
     read_evidence,
-    read_shapes,
     read_spreads,
     read_votes,
+    shaped_mean,
+    sparse_shapes,
 )
 from tacit.protocols._home import joining
 from tacit.protocols._shrinkage import Shape, shrink_spectrum
 from tacit.protocols.protocol import Protocol
-from tacit.protocols.shown import Shared
+from tacit.protocols.shown import Shared, TaskMap
+from tacit.protocols.task_relationship import denoised_models
 from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
@@ -94,9 +101,11 @@ class HierarchicalPublic:
     length: float = 0.0  # radius of a score message
     reading: MeanReading | None = None
     mean: Array | None = None  # (k, p), in the frame's coordinates
+    noise: float = 0.0  # on a coordinate of the reading, in the scores' units
     spectrum: Shape | None = None
     shapes: tuple[Array | None, ...] = (None,)
     log_weights: Array | None = None
+    embedding: Array | None = None  # (m, r): tasks' places along directions that stand out
 
     @property
     def model(self) -> tuple[Array, Array] | None:
@@ -104,6 +113,14 @@ class HierarchicalPublic:
         if self.closed or self.frame is None or self.mean is None:
             return None
         return self.frame.model(self.mean)
+
+    @property
+    def covariance(self) -> Array | None:
+        """The shape of the slopes' covariance (d, d) on the features as they came, of mean 1."""
+        if self.closed or self.frame is None or self.spectrum is None:
+            return None
+        found = self.spectrum.covariance() / np.outer(self.frame.scale, self.frame.scale)
+        return np.asarray(found * (len(found) / np.trace(found)))
 
 
 @dataclass(frozen=True)
@@ -116,8 +133,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         Public sizes; ``n_tasks`` is the only divisor.
     loudness : Loudness
         How loud the noise of the whole budget is; the plan follows from it.
-    covariance : bool
-        Learn the covariance's shape, too, where noise lets it be seen; False shares the mean.
+    pattern : "any", "mean", "low-rank", "group-sparse" or "related"
+        Which shapes of the slopes' covariance to look for, where noise lets them be seen; "mean"
+        shares the mean alone. "group-sparse" releases the moment's d diagonal entries only.
+        "related" looks for any shape, and where noise lets it be seen every task releases its own
+        deviation from the mean as well, with noise of its own: a map of the tasks.
 
     Guarantee: joint DP with the task as unit under replace-one. Whatever a task computed, its
     bounded message satisfies, round by round:
@@ -125,10 +145,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     - votes (scale, magnitude, length) are non-negative with norm ≤ K, so for two of them
       ‖a − b‖² ≤ 2K² (`NonNegativeClip`): the sum moves by at most √2·K in ℓ2, with K = 1, and
       K² = 1 + 0.7² where the relative spreads stand beside the vote;
+    - own models are of norm ≤ 1 each; a replaced task changes its own row only, by 2 in ℓ2;
     - centre, scores and evidence are clipped to a constant K (scores in units of the released
       length, evidence in units of the plan's radius), all outputs jointly: 2K in ℓ2;
     - the moment's message, all outputs jointly of norm ≤ 1, makes a PSD matrix P of trace ≤ 1, and
-      ‖P − P'‖_F² ≤ ‖P‖_F² + ‖P'‖_F² ≤ 2 as tr PP' ≥ 0: √2 in Frobenius, 2 in trace norm.
+      ‖P − P'‖_F² ≤ ‖P‖_F² + ‖P'‖_F² ≤ 2 as tr PP' ≥ 0: √2 in Frobenius, 2 in trace norm; its
+      diagonal alone, non-negative entries of sum ≤ 1, moves by √2 in ℓ2 and 2 in ℓ1.
 
     All bounds, shapes and numbers of turns are constants of the plan, fixed before any row is seen;
     so is the noise of each release. What earlier releases told (frame, length, mean, shapes, grid)
@@ -145,8 +167,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     n_features: int
     n_outputs: int = 1
     loudness: Loudness = field(default_factory=Loudness)
-    covariance: bool = True
+    pattern: str = "any"
     fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        _check.one_of("pattern", self.pattern, PATTERNS)
 
     @cached_property
     def plan(self) -> Plan:
@@ -155,9 +180,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             self.loudness,
             n_features=self.n_features,
             n_outputs=self.n_outputs,
+            n_tasks=self.n_tasks,
             loss=self.loss.name,
             intercept=self.fit_intercept,
-            covariance=self.covariance,
+            pattern=self.pattern,
         )
         return found if self.n_tasks > 1 else replace(found, shares=())
 
@@ -167,14 +193,15 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
 
     @property
     def _grid_size(self) -> int:
-        shapes = MOST_SHAPES[self.loss.name] if self.plan.moment else 1
+        shapes = most_shapes(self.pattern, self.loss.name) if self.plan.moment else 1
         return size_of_grid(self.loss.name, shapes, intercept=self.fit_intercept)
 
     @cached_property
     def _rounds(self) -> tuple[Round, ...]:
         d, k, p = self.n_features, self.n_outputs, self.n_features + self.fit_intercept
         vote, unit = NonNegativeClip(1.0), VectorClip(1.0)
-        direction = SecondMoment(1.0, inner=VectorNormalise(1.0))
+        sparse = self.pattern == "group-sparse"
+        direction = SecondMoment(1.0, inner=VectorNormalise(1.0), diagonal=sparse)
         wide = NonNegativeClip(math.hypot(1.0, SPREAD_WEIGHT))
         said: dict[str, tuple[Bound, tuple[int, ...]]] = {
             "scale": (wide, (BINS + d,)),
@@ -182,8 +209,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             "centre": (VectorClip(CENTRE_RADIUS), (d + self._squared,)),
             "length": (vote, (BINS,)),
             "scores": (unit, (k, p)),
-            "moment": (direction, (d, d)),
+            "moment": (direction, (d,) if sparse else (d, d)),
             "evidence": (unit, (self._grid_size,)),
+            "own models": (VectorNormalise(1.0), (k * d,)),
         }
         found = []
         for name, share in self.plan.shares:
@@ -197,6 +225,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
                     message=(k, d) if name == "moment" else None,
                     share=self.loudness.turn_share(share, turns),
                     turns=turns,
+                    noise=AtTask() if name == "own models" else Curator(),
                 )
             )
         return tuple(found)
@@ -233,6 +262,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return self._read_scores(public, values, deviation)
         if round.name == "moment":
             return self._read_moment(public, values, deviation, noise)
+        if round.name == "own models":
+            left, strengths, _ = denoised_models(values, deviation)
+            return replace(public, embedding=left * strengths)
         shared, free = self._candidates(public, 0)
         told = values[: shared.size + free.size] * self.plan.radius
         weights = read_evidence(told, deviation * self.plan.radius, shared, free)
@@ -280,29 +312,43 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         mean = reading.shrunk(deviation * public.length, root, self.n_tasks, self.plan)
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
-        return replace(public, mean=public.start if mean is None else mean)
+        noise = reading.noise(deviation * public.length, self.n_tasks, self.plan)
+        return replace(public, mean=public.start if mean is None else mean, noise=noise)
 
     def _read_moment(
         self, public: HierarchicalPublic, values: Array, deviation: float, noise: Mechanism
     ) -> HierarchicalPublic:
-        m = self.n_tasks
+        m, few = self.n_tasks, not self._squared
+        if self.pattern == "group-sparse":
+            use = read_diagonal(values, noise.coordinates(), m)
+            return replace(public, shapes=(None, *sparse_shapes(use, few=few)), spectrum=use)
         rank = shrink_spectrum(values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m)
-        # Of all symmetric noise here the diagonal has twice the variance of the rest.
-        diagonal = Coordinates(math.sqrt(2) * deviation)
-        shapes = read_shapes(values, rank, diagonal, m, few=not self._squared)
-        return replace(public, shapes=shapes, spectrum=rank)
+        shapes = low_rank_shapes(rank, few=few)
+        if self.pattern == "any" and not few:
+            # Of all symmetric noise here the diagonal has twice the variance of the rest.
+            diagonal = Coordinates(math.sqrt(2) * deviation)
+            shapes += sparse_shapes(read_diagonal(np.diag(values).copy(), diagonal, m))
+        return replace(public, shapes=(None, *shapes), spectrum=rank)
 
     def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
         """Return the priors learned together, and those of a task that learns alone."""
         d, loss = self.n_features, self.loss.name
-        shared = grid(known(public.mean)[output], d, loss, public.shapes)
-        return shared, alone(known(public.start)[output], d, loss)
+        start, mean = known(public.start)[output], known(public.mean)[output]
+        root = math.sqrt(self.plan.slope)
+        moved = (known(public.reading).mean[output] - start)[:d] / root
+        means = np.repeat(mean[None], len(public.shapes), axis=0)
+        for number, shape in enumerate(public.shapes):
+            if shape is not None:
+                means[number, :d] = start[:d] + root * shaped_mean(moved, public.noise, shape)
+        return grid(means, d, loss, public.shapes), alone(start, d, loss)
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
         if public.model is None:
             return Shared()
         told = Shared() if public.spectrum is None else public.spectrum.shown()
+        if public.embedding is not None:
+            told = replace(told, task_map=TaskMap.of_embedding(public.embedding), per_task=True)
         return replace(told, mean_model=public.model[0])
 
     def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:  # noqa: ARG002
@@ -361,10 +407,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
                 return found / public.length
             flat = found.reshape(len(found), -1)
             return cast_votes(np.sqrt((flat * flat).sum(axis=1)))
-        if round.name == "moment":
+        if round.name in ("moment", "own models"):
             wider = self.plan.slope * _WIDER[self.loss.name]
             found = at_home.scores(home, known(public.mean), wider, self.plan.level)
-            return found[..., : self.n_features]
+            slopes = found[..., : self.n_features]
+            return slopes if round.name == "moment" else slopes.reshape(len(slopes), -1)
         pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
         shared, free = zip(*pairs, strict=True)
         told = at_home.evidence(home, shared, free, self.plan.radius)
@@ -380,6 +427,16 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if self.fit_intercept:
             found[..., -1] *= math.sqrt(self.plan.level)
         return found
+
+    def spread(self, rows: TaskSet, public: HierarchicalPublic) -> Spread | None:
+        """Return how far predictions of numbers may be off; None where nobody shares.
+
+        Guarantee: computed at home; row i depends on task i's rows and on public values only.
+        """
+        if public.closed or public.frame is None or public.log_weights is None:
+            return None
+        framed = SquaredTasks.of(rows, public.frame)
+        return spread_under(framed, *self._candidates(public, 0), public.log_weights)
 
     def finish(self, home: HierarchicalHome, public: HierarchicalPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""

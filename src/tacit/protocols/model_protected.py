@@ -22,6 +22,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.local_fit import FEW_ROWS
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -113,20 +114,21 @@ class Moment:
 
 
 def candidate_priors(shape: Shape | None) -> Priors:
-    """Return the priors a task weighs: the whole shape, and its leading eigenvector alone.
+    """Return the priors a task weighs: none, the whole shape, and its leading eigenvector alone.
 
-    A flat shape gives the plain single-task fit, nothing else.
+    A flat shape gives the plain single-task fit, nothing else. Falling back always stays: now and
+    then noise passes for a direction.
     """
     if shape is None or shape.flat:
         return (Prior(),)
     if shape.vectors is None:
-        # Posterior means are uncertain in every feature: the whole floor, and falling back, stay.
+        # Posterior means are uncertain in every feature: the whole floor stays.
         shares = (1.0, _FLOOR_SHARES[0])
         return (Prior(), *(Prior(covariance=shape.covariance(share)) for share in shares))
     covariances = [shape.covariance(share) for share in _FLOOR_SHARES]
     if int((shape.excess > 0).sum()) > 1:
         covariances.append(shape.leading(1).covariance(_FLOOR_SHARES[0]))
-    return [Prior(covariance=covariance) for covariance in covariances]
+    return (Prior(), *(Prior(covariance=covariance) for covariance in covariances))
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,11 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
         )
 
     def under(self, home: ModelProtectedHome, shape: Shape) -> Array:
-        """Return every task's models under a shape that stands out."""
+        """Return every task's models under a shape that stands out; of a few rows, its own.
+
+        So few cannot tell by leave-one-out how far to follow a direction, and go wild along it.
+        """
         priors = [candidate_priors(shape)] * len(home.outputs)
-        return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+        models = fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+        few = home.outputs[0].counts <= FEW_ROWS
+        return np.where(few[:, None, None], home.own, models)

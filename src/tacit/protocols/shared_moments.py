@@ -26,27 +26,23 @@ from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Curator, Distributed, Place, Round, Schedule
 from tacit.privacy.unit import Unit
-from tacit.protocols._home import Outputs, fitted
+from tacit.protocols._home import Outputs
 from tacit.protocols._moment_frame import Frame, clip_norm
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
 
-__all__ = [
-    "AGGREGATIONS",
-    "PLACES",
-    "SharedMomentsHome",
-    "SharedMomentsProtocol",
-    "SharedMomentsPublic",
-]
+__all__ = ["AGGREGATIONS", "SharedMomentsHome", "SharedMomentsProtocol", "SharedMomentsPublic"]
 
-PLACES: dict[str, Place] = {"untrusted": AtTask(), "trusted": Curator(), "secure": Distributed()}
-AGGREGATIONS = tuple(PLACES)
+AGGREGATIONS = ("untrusted", "trusted", "secure")
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
+# Log-odds for what was shared, before a site's own rows speak: 9 to 1 where it is well known, and
+# none where noise is loud, so that a site of few rows is not led by it.
+_FAVOUR, _DOUBT = math.log(9.0), 6.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -63,12 +59,14 @@ def moments_bound() -> SecondMoment:
 class SharedMomentsPublic:
     """What the billboard told: the frame of the next (or last) moments, and the last moments.
 
-    ``sites`` holds sums of single sites, or one sum of all; ``weights`` are the sites' votes.
+    ``sites`` holds sums of single sites, or one sum of all; ``weights`` are the sites' votes;
+    ``precision`` is that of all moments' noise together.
     """
 
     frame: Frame
     sites: Moments | None = None
     weights: Array | None = None
+    precision: float = 0.0
 
     def everybody(self) -> Moments:
         """Return the weighted sum of all sites."""
@@ -155,7 +153,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def _place(self) -> Place:
         if self.aggregation == "secure":
             return Distributed(self.min_honest)
-        return PLACES[self.aggregation]
+        return AtTask() if self.by_site else Curator()
 
     def rounds(self) -> tuple[Round, ...]:
         """Return means, moments, and moments at the released model."""
@@ -188,15 +186,18 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
         It is μ√(Σn_t²)/(d + 1) if sites add the noise and μΣn_t/(d + 1) if it is added once, μ that
         of the moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that
-        share what is to be found. Around 0.5 sharing begins to pay.
+        share what is to be found. Around 1 sharing begins to pay.
         """
-        found = 0.0
+        precision = 0.0
         for round, mechanism in list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]:
             if math.isinf(mechanism.reach):
                 return math.inf
-            found += 4 / _variance(mechanism, round.shape)
+            precision += 4 / _variance(mechanism, round.shape)
+        return self._information(precision)
+
+    def _information(self, precision: float) -> float:
         rows = float(np.sqrt(np.sum(self._sizes**2)))
-        return math.sqrt(found) * rows / (self.n_features + 1)
+        return math.sqrt(precision) * rows / (self.n_features + 1)
 
     # -- in public -------------------------------------------------------------------------------
 
@@ -225,7 +226,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             variance,
         )
         found = SharedMomentsPublic(
-            self._next(public), sites, self._moment_weights(release, variance)
+            self._next(public),
+            sites,
+            self._moment_weights(release, variance),
+            public.precision + (4 / variance if variance > 0 else math.inf),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -304,13 +308,14 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
-        outputs = home.outputs
-        if public.sites is None:
-            return fitted(outputs, self.loss, intercept=self.fit_intercept)
         families = self._families(home, public)
+        favour = _FAVOUR - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        outputs = home.outputs
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
-            fit = family_fit(rows, self.loss, families[number], intercept=self.fit_intercept)
+            fit = family_fit(
+                rows, self.loss, families[number], favour=favour, intercept=self.fit_intercept
+            )
             models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
         return models
 
@@ -331,6 +336,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def _families(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> list[list[Family]]:
         """Return, by output, the priors that the others' rows give to each site."""
+        if public.sites is None:
+            return [[] for _ in range(self.n_outputs)]
         frame = public.frame
         others = shared_models(self._others(home, public))
         known = shared_models(public.everybody())

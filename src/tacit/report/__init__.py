@@ -24,6 +24,7 @@ def write_report(
     y: Any = None,
     tasks: Any = None,
     baselines: Mapping[str, Any] | None = None,
+    fitted_on: tuple[Any, Any, Any] | None = None,
     audit: Any = None,
     ledger: Any = None,
     party: Any = None,
@@ -38,8 +39,12 @@ def write_report(
     path : where the page is written, in one piece or not at all
     X, y, tasks : rows to evaluate on, kept out of the fit
         Without ``party`` the page then holds every task's private results, and says so.
-    baselines : mapping of names to fitted estimators, such as single-task and pooled
-        They answer the same rows; the first is the one the model is compared with.
+    baselines : mapping of names to fitted estimators
+        They answer the same rows; the first is the one the model is compared with. By default
+        single-task and pooled learning; an empty mapping compares with nothing.
+    fitted_on : tuple (X, y, tasks) of the rows that the model was fitted on
+        The default baselines learn from them. Without it they learn from the rows to evaluate on,
+        each answer from the folds that lack its row, and the page says so.
     audit : AuditResult, several of them, or pairs (claimed ε, lower bound)
     ledger : Ledger or path, to show what is left
     party : name of a task: the page is that party's own
@@ -47,8 +52,9 @@ def write_report(
     billboard : the run's releases, where ``model`` was loaded from files and has none
 
     Guarantee: with ``party=None`` and no rows, nothing on the page goes beyond the releases. With a
-    ``party``, personal values are that party's own: its model, errors on its rows; baselines that
-    were fitted without protection on others' rows are left out. Other parties appear by name and
+    ``party``, personal values are that party's own: its model, errors on its rows; the default
+    baseline learns from its rows alone, and given ones that were fitted without protection on
+    others' rows are left out. Other parties appear by name and
     by what was released about them; names count as public under replace-one.
     """
     from tacit.report.page import page
@@ -60,6 +66,7 @@ def write_report(
         y=y,
         tasks=tasks,
         baselines=baselines,
+        fitted_on=fitted_on,
         audit=audit,
         ledger=ledger,
         party=party,

@@ -15,7 +15,7 @@ from tacit.report.pictures import audit_plot, map_plot, spectrum_plot
 from tacit.report.releases import Spectrum, TaskMap
 from tacit.report.results import Section, weights_table
 from tacit.report.svg import Axis, bar
-from tacit.report.tables import Cell, details, facts_list, table
+from tacit.report.tables import Cell, details, facts_list, folded, table
 from tacit.report.visible import Facts
 
 __all__ = ["audit_section", "cost_section", "map_section", "privacy_section", "shared_section"]
@@ -105,7 +105,8 @@ def _steps(facts: Facts) -> Markup:
     caption = "The budget by release: what each one added, and ε of all releases so far"
     if stride > 1:
         caption += f" (every {stride}th of {len(facts.steps)} releases)"
-    return table(caption, columns, rows, label="releases")
+    whole = table(caption, columns, rows, label="releases")
+    return folded(whole, len(rows), f"release, up to ε = {number(facts.statement.epsilon)}")
 
 
 def _ledger(account: Account) -> Markup:

@@ -18,13 +18,15 @@ from tacit.report.guarantees import (
     shared_section,
 )
 from tacit.report.markup import Markup, join, number, plural, tag, tiny, whole
-from tacit.report.results import compared, learned_section, own_section
+from tacit.report.results import learned_section, own_section
+from tacit.report.summary import compared, summary_section
 from tacit.report.svg import mark_definitions
 from tacit.report.visible import Facts
 
 __all__ = ["page"]
 
 _LINKS = {
+    "summary": "In short",
     "learned": "Results",
     "own": "Own model",
     "privacy": "Privacy",
@@ -39,6 +41,7 @@ def page(facts: Facts, *, title: str | None = None) -> str:
     """Return the whole HTML document."""
     heading = title or _default_title(facts)
     sections = [
+        summary_section(facts),
         learned_section(facts),
         own_section(facts),
         privacy_section(facts),
@@ -144,7 +147,9 @@ def _headline(facts: Facts) -> str:
         said.append("Nothing left any task, so nobody learned anything about anybody.")
     else:
         weak = ", which is weak protection" if _weak(facts) else ""
-        said.append(f"The privacy of {whom} is kept within ε = {number(statement.epsilon)}{weak}.")
+        said.append(
+            f"The privacy of {whom} is kept within ε\u00a0=\u00a0{number(statement.epsilon)}{weak}."
+        )
     return " ".join(said)
 
 

@@ -11,7 +11,7 @@ from tacit._types import AnyArray, Array
 from tacit.report.markup import Markup, number, tag
 from tacit.report.svg import Axis, line, text
 
-__all__ = ["audit_plot", "histogram", "map_plot", "spectrum_plot"]
+__all__ = ["audit_plot", "histogram", "map_plot", "reliability_plot", "spectrum_plot"]
 
 _MOST_NAMES = 60
 
@@ -164,6 +164,41 @@ def _placed(
                 taken.append((low, high, y))
                 yield index, left_side
                 break
+
+
+def reliability_plot(bins: Sequence[tuple[float, float, int]]) -> Markup:
+    """Return shares that happened over probabilities that were given; discs grow with the rows."""
+    axis = Axis(0.0, 1.0)
+    marks = [
+        line("0%", axis.above(tick), "100%", axis.above(tick), "grid") for tick in axis.ticks()
+    ]
+    marks.append(line("0%", "100%", "100%", "0%", "diagonal"))
+    for (x1, y1, _), (x2, y2, _) in itertools.pairwise(bins):
+        marks.append(line(axis.at(x1), axis.above(y1), axis.at(x2), axis.above(y2), "curve"))
+    most = max(count for *_, count in bins)
+    for expected, happened, count in bins:
+        tip = f"expected {number(expected)}, happened {number(happened)}, {count} rows"
+        marks.append(
+            tag(
+                "circle",
+                tag("title", tip),
+                cx=axis.at(expected),
+                cy=axis.above(happened),
+                r=f"{3 + 5 * (count / most) ** 0.5:.1f}",
+                class_="dot-own",
+            )
+        )
+    plot = tag("svg", *marks, y=10, height=200, width="100%", class_="plot")
+    worst = max(abs(expected - happened) for expected, happened, _ in bins)
+    said = f"{len(bins)} tenths; the largest gap between probability and share is {number(worst)}."
+    return _figure(
+        "Calibration",
+        said,
+        plot,
+        *_x_axis(axis, 210, "probability given (up: share that happened)"),
+        height=252,
+        class_="chart",
+    )
 
 
 def audit_plot(pairs: Sequence[tuple[float, float, bool]]) -> Markup:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacit._types import AnyArray, Array
+from tacit.report.baselines import THESE_ROWS
 from tacit.report.evaluation import Evaluation
 from tacit.report.markup import (
     Markup,
@@ -17,43 +18,22 @@ from tacit.report.markup import (
     plural,
     shortened,
     tag,
-    whole,
 )
-from tacit.report.pictures import histogram
+from tacit.report.measures import Measure
+from tacit.report.pictures import histogram, reliability_plot
 from tacit.report.svg import Axis, axis_lane, bar, dots, legend
-from tacit.report.tables import Cell, table
+from tacit.report.tables import Cell, folded, table
 from tacit.report.visible import Facts
 
-__all__ = ["compared", "learned_section", "own_section", "weights_table"]
+__all__ = ["learned_section", "own_section", "weights_table"]
 
 Section = tuple[str, str, Markup]
 
 _HEADING = "What was learned, and for whom"
 _MOST_ROWS = 200  # a longer table is cut to its two ends
 _END_ROWS = 15
+_FEW_ROWS = 50  # fewer say nothing about shares by tenths
 _MOST_FEATURES = 20
-
-
-def compared(facts: Facts) -> str | None:
-    """Return the comparison with the first baseline in one sentence, None without one."""
-    evaluation = facts.evaluation
-    if evaluation is None or evaluation.gain is None:
-        return None
-    name = evaluation.methods[1]
-    mine, other = (float(value) for value in evaluation.total[:2])
-    how = "level with"
-    if abs(other - mine) >= 0.005 * other:
-        change = f"{percent(abs(other - mine) / other)} " if other > 0 else ""
-        how = f"{change}{'below' if mine < other else 'above'}"
-    text = f"Error is {how} {name}"
-    n_tasks = len(evaluation.names)
-    if n_tasks == 1:
-        return f"{text}."
-    better, worse = int((evaluation.gain > 0).sum()), int((evaluation.gain < 0).sum())
-    if not better and not worse:
-        return f"For every task, this model does exactly as well as {name}."
-    counts = f"lower for {whole(better)} and higher for {whole(worse)}"
-    return f"{text}: {counts} of {plural(n_tasks, 'task')}."
 
 
 def _format(evaluation: Evaluation) -> Callable[[float], str]:
@@ -68,7 +48,8 @@ def learned_section(facts: Facts) -> Section | None:
     evaluation = facts.evaluation
     if evaluation is None:
         return _unevaluated(facts)
-    parts = [_intro(evaluation), _totals(evaluation)]
+    parts = [_intro(evaluation), _totals(evaluation), _base_rate(evaluation)]
+    parts += [_calibration(evaluation), _compared_how(evaluation)]
     if evaluation.refused:
         left_out = ", ".join(evaluation.refused)
         parts.append(
@@ -109,20 +90,70 @@ def _intro(evaluation: Evaluation) -> Markup:
 
 def _totals(evaluation: Evaluation) -> Markup:
     axis = Axis(0.0, float(evaluation.total.max()) or 1.0)
-    written = _format(evaluation)
-    rows = [
-        (
-            name,
-            Cell(bar(axis, value, other=position > 0), class_="lane"),
-            Cell.of(value, written(value)),
-            Cell(protected, class_="quiet"),
-        )
-        for position, (name, value, protected) in enumerate(
-            zip(evaluation.methods, evaluation.total, evaluation.protected, strict=True)
-        )
-    ]
-    columns = [("Method", "text"), ("", "lane"), ("Error", "num"), ("Protection", "text")]
-    return table("Error over all rows", columns, rows, label="error over all rows")
+    rows = []
+    for position, (name, protected) in enumerate(
+        zip(evaluation.methods, evaluation.protected, strict=True)
+    ):
+        lane = Cell(bar(axis, evaluation.total[position], other=position > 0), class_="lane")
+        cells = [_measured(measure, position) for measure in evaluation.measures]
+        rows.append((name, lane, *cells, Cell(protected, class_="quiet")))
+    columns = [("Method", "text"), ("", "lane")]
+    columns += [(measure.name, "num") for measure in evaluation.measures]
+    columns.append(("Protection", "text"))
+    drawn = "tasks" if evaluation.by_task else "rows"
+    caption = f"Over all rows, with 95 % intervals from drawing {drawn} again"
+    return table(caption, columns, rows, label="measures over all rows")
+
+
+def _measured(measure: Measure, position: int) -> Cell:
+    value, low, high = (
+        float(ends[position]) for ends in (measure.values, measure.low, measure.high)
+    )
+    scale, unit = (100.0, " %") if measure.percent else (1.0, "")
+    written = aligned([scale * part for part in (value, low, high)])
+    if not np.isfinite(value):
+        return Cell.of(value, "not known")
+    ends = ""
+    if np.isfinite(low) and np.isfinite(high):
+        ends = f"{written(scale * low)} to {written(scale * high)}"
+    shown = join([f"{written(scale * value)}{unit}", tag("span", ends, class_="ends")])
+    return Cell(shown, value, "num")
+
+
+def _base_rate(evaluation: Evaluation) -> Markup | None:
+    if evaluation.base_rate is None:
+        return None
+    label, share = evaluation.base_rate
+    text = (
+        f"Base rate: {percent(share)} of the rows are {shortened(label)}; answering that always "
+        f"would be wrong for {percent(1 - share)}."
+    )
+    return tag("p", text, class_="note")
+
+
+def _calibration(evaluation: Evaluation) -> Markup | None:
+    if len(evaluation.reliability) < 2 or int(evaluation.n_rows.sum()) < _FEW_ROWS:
+        return None
+    caption = (
+        "Calibration of this model: of the rows that were given a probability (across), the share "
+        "for which it happened (up), by tenths. On the dashed line, probabilities mean what they "
+        "say."
+    )
+    return tag("figure", reliability_plot(evaluation.reliability), tag("figcaption", caption))
+
+
+def _compared_how(evaluation: Evaluation) -> Markup | None:
+    if not evaluation.crossed:
+        return None
+    names = " and ".join(name.removesuffix(THESE_ROWS) for name in evaluation.methods[1:])
+    text = (
+        f"{names.capitalize()} models were learned from these same rows, in folds: each answer "
+        "comes from a model that did not see the row. They had other rows to learn from than this "
+        "model; hand in the rows it was fitted on for a comparison like for like."
+    )
+    if evaluation.left_out:
+        text += f" Left out: {plural(evaluation.left_out, 'row')} of tasks with one row."
+    return tag("p", text, class_="note")
 
 
 def _by_task(evaluation: Evaluation) -> list[Markup]:
@@ -171,9 +202,10 @@ def _task_table(evaluation: Evaluation, order: AnyArray, *, cut: bool) -> Markup
             f"The {_END_ROWS} tasks with the best {by} and the {_END_ROWS} with the worst, of "
             f"{plural(len(evaluation.names), 'task')}"
         )
-    return table(
+    whole = table(
         caption, columns, rows, label="tasks", sortable=True, filterable=len(order) > _END_ROWS
     )
+    return folded(whole, len(rows), "task")
 
 
 def _task_row(

@@ -7,9 +7,10 @@ from typing import Any
 
 from tacit.report.markup import Markup, join, number, tag
 
-__all__ = ["Cell", "details", "facts_list", "table"]
+__all__ = ["Cell", "details", "facts_list", "folded", "table"]
 
 _UNSEEN = tag("span", "Chart", class_="unseen")  # a heading for those who hear the page
+_LONG = 15  # rows; a longer table stays off paper
 _TALL = 40  # rows; a longer table scrolls in a window of its own
 
 
@@ -73,6 +74,14 @@ def table(
     )
     class_ = "scroll tall" if len(rows) > _TALL else "scroll"
     return tag("div", whole, class_=class_, role="region", aria_label=label, tabindex=0)
+
+
+def folded(whole: Markup, n_rows: int, what: str) -> Markup:
+    """Return a table that is there on a screen and, if it is long, folded on paper."""
+    if n_rows <= _LONG:
+        return whole
+    note = f"Folded on paper: {n_rows} lines, one for each {what}; they are there on a screen."
+    return tag("div", tag("p", note, class_="note paper"), whole, class_="folded")
 
 
 def facts_list(pairs: Iterable[tuple[str, Any]]) -> Markup:

@@ -77,6 +77,7 @@ def collect(
     y: Any = None,
     tasks: Any = None,
     baselines: Mapping[str, Any] | None = None,
+    fitted_on: tuple[Any, Any, Any] | None = None,
     audit: Any = None,
     ledger: Any = None,
     party: Any = None,
@@ -91,6 +92,8 @@ def collect(
     check_is_fitted(model)
     if (X is None) != (y is None):
         raise InvalidInput("X, y: give both to evaluate, or neither")
+    if fitted_on is not None and (X is None or len(fitted_on) != 3):
+        raise InvalidInput("fitted_on: must be (X, y, tasks), beside rows X and y to evaluate on")
     if baselines is not None and not isinstance(baselines, Mapping):
         raise InvalidInput("baselines: must map names to fitted estimators")
     names = tuple(model.task_names_)
@@ -123,7 +126,7 @@ def collect(
         released_coef=coef if kept and model._models_released and coef.shape[2] == d else None,
         own_coef=None if own is None or coef.shape[2] != d else coef[own],
         own_intercept=None if own is None or not linear else np.atleast_1d(model.intercept_[own]),
-        evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party),
+        evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party, fitted_on),
         account=account_of(ledger),
         audit=_audit_points(audit),
     )

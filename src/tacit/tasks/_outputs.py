@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tacit._types import AnyArray, Array
@@ -31,7 +33,7 @@ def within_range(tasks: TaskSet) -> TaskSet:
     if not bad.any():
         return tasks
     X = np.where(bad[:, None], 0.0, tasks.X).astype(tasks.X.dtype, copy=False)
-    return TaskSet(X, y, tasks.offsets, tasks.names, tasks.order, tasks.feature_names)
+    return replace(tasks, X=X, y=y)
 
 
 def _out_of_range(values: Array) -> AnyArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,8 @@ class TaskSet:
         The caller's index of each stored row.
     feature_names : tuple of str or None
         Column names, where known.
+    weights : (N,) float array or None
+        How much of a row each stored row counts for, 0 to 1; None is 1 for all.
     """
 
     X: Array
@@ -52,6 +55,7 @@ class TaskSet:
     names: tuple[Hashable, ...]
     order: IntArray
     feature_names: tuple[str, ...] | None = None
+    weights: Array | None = None
 
     def __post_init__(self) -> None:
         n_rows = len(self.X)
@@ -205,6 +209,14 @@ class TaskSet:
         return np.diff(self.offsets)
 
     @cached_property
+    def amounts(self) -> Array:
+        """Rows of each task (m,), each counting for its weight."""
+        if self.weights is None:
+            return self.counts.astype(np.float64)
+        found: Array = self.task_sums(self.weights)
+        return found
+
+    @cached_property
     def task_of_row(self) -> IntArray:
         """Index of the task of each stored row (N,)."""
         return np.repeat(np.arange(self.n_tasks, dtype=np.int64), self.counts)
@@ -242,7 +254,34 @@ class TaskSet:
             self.names,
             columns,
         )
-        return TaskSet(matrix, target, self.offsets, self.names, self.order, columns)
+        return TaskSet(matrix, target, self.offsets, self.names, self.order, columns, self.weights)
+
+    def weighted(self, weights: Any, *, within: str = "task") -> TaskSet:
+        """Same rows, each counting for ``weights`` (N,), in stored order, of a row.
+
+        Weights are relative: they are divided by the largest of their task, so that a row counts
+        for one row at most; with ``within="all"`` by the largest of all tasks, for whom nothing is
+        kept apart.
+
+        Guarantee: within tasks, a task's weights are changed by its own alone.
+        """
+        _check.one_of("within", within, ("task", "all"))
+        values = _intake.target_vector(weights, self.n_rows).astype(np.float64)
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            raise InvalidInput(
+                f"sample_weight: row {int(self.order[bad[0]])} has the weight "
+                f"{values[bad[0]]}; weights are finite and not negative"
+            )
+        most = np.maximum.reduceat(values, self.offsets[:-1])
+        empty = np.flatnonzero(most == 0)
+        if empty.size:
+            raise InvalidInput(
+                f"sample_weight: every row of task {self.names[empty[0]]!r} has weight zero; "
+                "leave the task out"
+            )
+        scale = most[self.task_of_row] if within == "task" else most.max()
+        return dataclasses.replace(self, weights=values / scale)
 
     def take_rows(self, rows: Any) -> TaskSet:
         """Keep some stored rows, by mask (N,) or by index; tasks left without rows go.
@@ -277,6 +316,7 @@ class TaskSet:
             tuple(self.names[task] for task in tasks.tolist()),
             self.order[rows],
             self.feature_names,
+            None if self.weights is None else self.weights[rows],
         )
 
     def batches(self, max_rows: int) -> Iterator[TaskSet]:
@@ -359,7 +399,7 @@ class TaskSet:
         column = np.full((self.n_rows, 1), value, dtype=self.X.dtype)
         names = None if self.feature_names is None else (*self.feature_names, "intercept")
         X = np.concatenate([self.X, column], axis=1)
-        return TaskSet(X, self.y, self.offsets, self.names, self.order, names)
+        return TaskSet(X, self.y, self.offsets, self.names, self.order, names, self.weights)
 
     def centred(self) -> tuple[TaskSet, Centring]:
         """Take every task's own mean out of its features and targets.
@@ -375,7 +415,7 @@ class TaskSet:
         if self.y is not None:
             y_mean = np.add.reduceat(self.y, starts, dtype=np.float64) / self.counts
             y = self.y - y_mean.astype(self.y.dtype)[self.task_of_row]
-        centred = TaskSet(X, y, self.offsets, self.names, self.order, self.feature_names)
+        centred = dataclasses.replace(self, X=X, y=y)
         return centred, Centring(x_mean, y_mean)
 
     def normalised_rows(self, norm: float = 1.0) -> TaskSet:
@@ -397,7 +437,7 @@ class TaskSet:
         return self._with_rows(scale_rows(self.X, norm, clip=True))
 
     def _with_rows(self, X: Array) -> TaskSet:
-        return TaskSet(X, self.y, self.offsets, self.names, self.order, self.feature_names)
+        return dataclasses.replace(self, X=X)
 
     def task_sums(self, values: AnyArray) -> AnyArray:
         """Sum values (N,) or (N, k) in stored order within each task: (m,) or (m, k)."""

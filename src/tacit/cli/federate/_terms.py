@@ -64,13 +64,8 @@ def listed(entries: Sequence[str] | None) -> tuple[str, ...]:
 def terms_of(asked: dict[str, Any], sites: tuple[str, ...]) -> Terms:
     """Return the terms that options describe, checked as far as they can be without data."""
     from tacit.cli._options import settings_of
-    from tacit.cli.table.features import (
-        Feature,
-        Intake,
-        given_categories,
-        given_ranges,
-        parse_missing,
-    )
+    from tacit.cli.table.features import Feature, Intake
+    from tacit.cli.table.given import given_categories, given_missing, given_ranges
     from tacit.cli.table.target import given_classes
     from tacit.federation import Terms, consent
 
@@ -82,7 +77,8 @@ def terms_of(asked: dict[str, Any], sites: tuple[str, ...]) -> Terms:
         if strange:
             raise InvalidInput(f"{option} {strange[0]}: is not among --features")
     features = tuple(Feature(name, categories.get(name), ranges.get(name)) for name in columns)
-    intake = Intake(asked["task"], asked["target"], features, parse_missing(asked["missing"]))
+    rule, marks = given_missing((asked["missing"],))
+    intake = Intake(asked["task"], asked["target"], features, rule, marks)
     settings = {
         "epsilon": asked["epsilon"],
         "delta": asked["delta"],

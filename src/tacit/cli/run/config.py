@@ -50,6 +50,8 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
             raise InvalidInput(
                 f"--config {path}: unknown setting {name!r}; use the names of tacit fit's options"
             )
+    if isinstance(settings.get("missing"), str):  # of a version that knew one rule only
+        settings["missing"] = [settings["missing"]]
     ctx.default_map = {**(ctx.default_map or {}), **settings}
     return path
 

@@ -6,25 +6,29 @@ import contextlib
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tacit.cli._output import current
+from tacit.cli.guard.choice import Asked, Guard, peek
+from tacit.cli.guard.fingerprint import Pieces
 from tacit.cli.run.build import build, total_delta
 from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
 from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_csv, write_intake
 from tacit.cli.run.methods import parameters_of
-from tacit.cli.run.rehearsal import ledger_copy
+from tacit.cli.run.outlook import agree, outlook
 from tacit.cli.run.report_page import write_page
+from tacit.cli.run.seal import write_seal
 from tacit.cli.table.prepare import Prepared
 from tacit.cli.table.stream import Streamed
 from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
-from tacit.privacy.ledger import Ledger
 from tacit.privacy.plan import Plan
+from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import Statement
 
 __all__ = ["Request", "Run", "dry_run", "run"]
@@ -52,8 +56,18 @@ class Request:
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     data: Path = Path()
+    pieces: Pieces = tuple  # the rows as they stand in the file
+    new_ledger: str | None = None  # the reason for one, though another guards the data
     kind_asked: str = "auto"
     resume: bool = False
+    yes: bool = False  # fit although the plan says that nobody can gain
+
+    @property
+    def asked(self) -> Asked:
+        """Which ledger was asked for, for which data."""
+        own = self.out / LEDGER  # of a version that kept a ledger in each run folder
+        named = self.ledger or (own if own.exists() else None)
+        return Asked(self.data, self.pieces, self.settings["task"], named, self.new_ledger)
 
     def estimator(self, prepared: Rows) -> Any:
         """Return the estimator or search, all checked that can be checked without data."""
@@ -103,10 +117,15 @@ class Run:
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
 
-def _stated(statement: Statement, request: Request) -> Statement:
+def _stated(statement: Statement, request: Request, guard: Guard | None = None) -> Statement:
     """Add to the statement what the command line assumed, or did outside the accounted run."""
     assumed = [f"{fact} are public" for fact in ("; ".join(request.public),) if fact]
     unprotected: list[str] = []
+    for other in guard.others if guard is not None else ():
+        unprotected.append(
+            f"what was spent on these rows in another ledger ({other.identity[:12]}…), which adds "
+            "to this"
+        )
     if request.kind_read and statement.private:
         unprotected.append(_KIND_READ)
     if request.test_size is not None:
@@ -120,38 +139,28 @@ def _stated(statement: Statement, request: Request) -> Statement:
     )
 
 
+def _accounted(estimator: Any) -> bool:
+    return "ledger" in parameters_of(type(estimator)) and math.isfinite(estimator.epsilon)
+
+
 @contextlib.contextmanager
-def _charging(estimator: Any, request: Request, folder: RunFolder, n_tasks: int) -> Iterator[None]:
-    """Give the estimator the ledger it charges: the one named, or the folder's own."""
-    if "ledger" not in parameters_of(type(estimator)) or math.isinf(estimator.epsilon):
-        yield
-        return
-    if request.ledger is not None:
-        with _named_ledger(request.ledger) as estimator.ledger:
-            yield
+def _charging(estimator: Any, request: Request, n_tasks: int) -> Iterator[Guard | None]:
+    """Give the estimator the ledger that guards its data; None for a run that is not accounted."""
+    if not _accounted(estimator):
+        yield None
         return
     epsilon = max(estimator.epsilon, getattr(estimator, "epsilon_rows", None) or 0.0)
-    estimator.ledger = folder.own_ledger(epsilon, total_delta(estimator, n_tasks))
-    try:
-        yield
-    except BudgetExceeded as refusal:
-        if folder.new_ledger:
-            raise
-        raise BudgetExceeded(
-            f"{refusal}. This folder's ledger records an earlier run on the data and is kept; fit "
-            "to another --out if the data are others",
-            asked=refusal.asked,
-            left=refusal.left,
-        ) from None
-
-
-def _named_ledger(path: Path) -> Ledger:
-    if not path.exists():
-        raise InvalidInput(
-            f"--ledger {path}: no such ledger; make one with a total budget: "
-            f"tacit ledger create {path} --epsilon 3 --delta 1e-5"
-        )
-    return Ledger(path)
+    with Guard(request.asked, (epsilon, total_delta(estimator, n_tasks))) as guard:
+        estimator.ledger = guard.ledger
+        try:
+            yield guard
+        except BudgetExceeded as refusal:
+            raise BudgetExceeded(
+                f"{refusal}. What was spent: tacit ledger show {guard.path}. If whoever answers "
+                "for the data allows more than this total, say so with --new-ledger and the reason",
+                asked=refusal.asked,
+                left=refusal.left,
+            ) from None
 
 
 def _fitted(estimator: Any, prepared: Rows, what: str) -> Any:
@@ -165,9 +174,10 @@ def _fitted(estimator: Any, prepared: Rows, what: str) -> Any:
     return model
 
 
-def _keep(folder: RunFolder, request: Request, estimator: Any) -> None:
+def _keep(folder: RunFolder, request: Request, estimator: Any, guard: Guard | None) -> None:
     """Keep what the run needs to go on after a crash."""
-    settings = {**request.settings, "kind": request.kind_asked}
+    ledger = request.settings["ledger"] if guard is None else str(guard.path.absolute())
+    settings = {**request.settings, "kind": request.kind_asked, "ledger": ledger}
     estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data)
 
 
@@ -177,20 +187,40 @@ def run(request: Request, prepared: Rows) -> Run:
     train, test = prepared, None
     if request.test_size is not None and isinstance(prepared, Prepared):
         train, test = hold_out(prepared, request.test_size)
-    with RunFolder(request.out, force=request.force, resume=request.resume) as folder:
-        _keep(folder, request, estimator)
-        with _charging(estimator, request, folder, len(prepared.names)):
-            model = _fitted(estimator, train, f"fitting {request.method}")
-        model.privacy_ = _stated(model.privacy_, request)
+    if not request.resume:
+        agree(outlook(*_planned(estimator, train), train.n_outputs), yes=request.yes)
+    with (
+        RunFolder(request.out, force=request.force, resume=request.resume) as folder,
+        _charging(estimator, request, len(prepared.names)) as guard,
+    ):
+        _keep(folder, request, estimator, guard)
+        model = _fitted(estimator, train, f"fitting {request.method}")
+        model.privacy_ = _stated(model.privacy_, request, guard)
         scores = None
         if test is not None and isinstance(train, Prepared):
             with current().step("evaluating"), current().warnings_as_lines():
                 scores = evaluate(model, request.method, train, test)
         names = list(prepared.intake.feature_names)
         model.feature_names_in_ = _object_array(names)
-        _write(folder, request, model, prepared, scores)
+        _write(folder, request, model, prepared, scores, guard)
+        _seal(folder, model, guard)
         folder.commit()
     return Run(model, prepared, scores, dict(getattr(estimator, "best_params_", {})))
+
+
+def _seal(folder: RunFolder, model: Any, guard: Guard | None) -> None:
+    """Seal the files, and write the seal's hash into the ledger's chain."""
+    reservation = getattr(model.billboard_, "reservation", None)
+    if guard is None or reservation is None:
+        write_seal(folder.stage)
+        return
+    place = {
+        "path": str(guard.path.absolute()),
+        "identity": guard.ledger.identity,
+        "run": reservation.number,
+    }
+    sealed = write_seal(folder.stage, place)
+    guard.ledger.seal(reservation.number, {"files": sealed, "data": guard.data})
 
 
 def _object_array(names: list[str]) -> Any:
@@ -200,7 +230,12 @@ def _object_array(names: list[str]) -> Any:
 
 
 def _write(
-    folder: RunFolder, request: Request, model: Any, prepared: Rows, scores: Evaluation | None
+    folder: RunFolder,
+    request: Request,
+    model: Any,
+    prepared: Rows,
+    scores: Evaluation | None,
+    guard: Guard | None,
 ) -> None:
     model.save(folder.stage)
     write_intake(
@@ -219,12 +254,8 @@ def _write(
         folder.write(EVALUATION, table_csv(scores.by_task))
         rows = scores.rows
         shown = {"X": rows.X, "y": rows.y, "tasks": rows.tasks, "baselines": scores.baselines}
-    write_page(
-        model,
-        folder.stage / "report.html",
-        ledger=request.ledger or folder.path / LEDGER,
-        **shown,
-    )
+    ledger = None if guard is None else guard.path
+    write_page(model, folder.stage / "report.html", ledger=ledger, **shown)
 
 
 def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
@@ -233,15 +264,15 @@ def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
     train = prepared
     if request.test_size is not None and isinstance(prepared, Prepared):
         train, _ = hold_out(prepared, request.test_size)
-    file = request.ledger
+    file = peek(request.asked) if _accounted(estimator) else None
     with contextlib.ExitStack() as stack:
         left = None
         if file is not None:
-            _named_ledger(file).close()
             estimator.ledger = ledger = stack.enter_context(ledger_copy(file))
             before = ledger.lines()
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
-        plan, statement = _rehearsed(estimator, train)
+        base, plan = _planned(estimator, train)
+        statement = _rehearsed(estimator, train)
     statement = _stated(statement, request)
     return {
         "method": request.method,
@@ -252,18 +283,33 @@ def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
         "n_outputs": prepared.n_outputs,
         "plan": dataclasses.asdict(plan),
         "table": plan.table(),
+        "noise_to_signal": plan.noise_to_signal if plan.releases else None,
+        "cannot_help": outlook(base, plan, train.n_outputs),
+        "ledger": None if file is None else str(file),
         "ledger_left": left,
         "statement": json.loads(statement.to_json()),
         "explained": statement.explain(),
     }
 
 
-def _rehearsed(estimator: Any, train: Rows) -> tuple[Plan, Statement]:
-    """Return the plan and the statement of a fit, from the sizes of its rows alone."""
-    sizes = Sizes(len(train.names), train.n_features, train.n_outputs, train.n_rows)
-    with current().warnings_as_lines():
-        search = hasattr(estimator, "parameters")
-        plan: Plan = (estimator.estimator if search else estimator).plan(
+def _planned(estimator: Any, train: Rows) -> tuple[Any, Plan]:
+    """Return the estimator, or that of a search, and what it would release."""
+    base = estimator.estimator if hasattr(estimator, "parameters") else estimator
+    sizes = _sizes(train)
+    with warnings.catch_warnings():  # what there is to warn of, the fit itself says
+        warnings.simplefilter("ignore")
+        plan: Plan = base.plan(
             sizes.n_tasks, sizes.n_features, n_outputs=sizes.n_outputs, n_rows=sizes.n_rows
         )
-        return plan, estimator._rehearse(sizes)
+    return base, plan
+
+
+def _sizes(train: Rows) -> Sizes:
+    return Sizes(len(train.names), train.n_features, train.n_outputs, train.n_rows)
+
+
+def _rehearsed(estimator: Any, train: Rows) -> Statement:
+    """Return the statement of a fit, from the sizes of its rows alone."""
+    with current().warnings_as_lines():
+        stated: Statement = estimator._rehearse(_sizes(train))
+    return stated

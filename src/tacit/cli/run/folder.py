@@ -5,11 +5,8 @@ place when all of them are there, ``manifest.json`` last: a folder without it is
 and is never read as a model. A failure removes what was built; what a killed process left, the next
 run into the same folder removes, once it holds the folder's lock.
 
-The ledger is the exception. It stands in the run folder itself before the fit begins, every
-release is charged to it, on disk, before it is made, and it stays there whatever happens to the
-other files: a crash can over-count what was spent, never under-count it. Only a ledger that was
-made for this run and to which nothing was ever reserved is removed again. ``--force`` replaces a
-run's files but keeps its ledger, for the data were used.
+The ledger is not in it: it belongs to the data, outlives the run folder, and every release is
+charged to it, on disk, before it is made (see `tacit.cli.guard`).
 
 While a run is unfinished, ``unfinished/`` holds what ``tacit fit --resume`` needs to go on with it:
 the settings, a fingerprint of the data, and the run's `tacit.engines.Checkpoint`, that is its
@@ -27,6 +24,7 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -38,23 +36,25 @@ from tacit import models
 from tacit._files import write_whole
 from tacit._types import Array
 from tacit.cli._output import current
+from tacit.cli.run.seal import SEAL, SIGNATURE, check_files, read_seal, write_seal
 from tacit.cli.table.features import Intake
 from tacit.engines import Checkpoint
 from tacit.errors import InvalidInput, ModelFileError
-from tacit.privacy.ledger import Ledger
 
 __all__ = [
     "CONFIG",
     "EVALUATION",
     "LEDGER",
     "RunFolder",
+    "ledger_of_run",
+    "load_intake",
     "load_run",
     "table_csv",
     "unfinished",
     "write_intake",
 ]
 
-LEDGER = "ledger.db"
+LEDGER = "ledger.db"  # where versions before the register kept a run's ledger
 EVALUATION = "evaluation.csv"
 CONFIG = "config.toml"
 _MANIFEST = "manifest.json"
@@ -65,6 +65,12 @@ _FILES = (
     "report.html",
     "billboard.npz",
     EVALUATION,
+    "coefficients.csv",
+    "coefficients.json",
+    "model.onnx",
+    SEAL,
+    SIGNATURE,
+    "transfer.json",
 )
 _INTAKE = "intake"
 _UNFINISHED = "unfinished"
@@ -80,8 +86,6 @@ class RunFolder:
         self._resume = resume
         self._checkpoint: Checkpoint | None = None
         self._committed = False
-        self._ledger: Ledger | None = None
-        self.new_ledger = False
 
     def __enter__(self) -> Self:
         if self.path.exists() and not self.path.is_dir():
@@ -106,11 +110,11 @@ class RunFolder:
         if unfinished(self.path).exists():
             return (
                 f"--out {self.path}: holds a run that was interrupted; go on with it (tacit fit "
-                f"--resume {self.path}), or say --force to start anew (its ledger is kept)"
+                f"--resume {self.path}), or say --force to start anew (what was spent stays spent)"
             )
         return (
             f"--out {self.path}: the folder is not empty; choose another one, or say --force to "
-            "replace the run in it (its ledger is kept)"
+            "replace the run in it (what was spent stays spent)"
         )
 
     def checkpoint(self, config: str, data: Path) -> Checkpoint:
@@ -138,21 +142,14 @@ class RunFolder:
             os.rename(place, self.stage / "gone")
             shutil.rmtree(self.stage / "gone")
 
-    def own_ledger(self, epsilon: float, delta: float) -> Ledger:
-        """Return the folder's own ledger: a new one with this total, or the one that is there."""
-        file = self.path / LEDGER
-        self.new_ledger = not file.exists()
-        self._ledger = Ledger(file, epsilon, delta) if self.new_ledger else Ledger(file)
-        return self._ledger
-
     def write(self, name: str, content: str | bytes) -> None:
         """Add a file to the folder under construction."""
         write_whole(self.stage / name, content)
 
     def commit(self) -> None:
         """Put all files in place; the model's manifest comes last."""
-        if self._ledger is not None:
-            self._ledger.close()
+        if not (self.stage / SEAL).exists():
+            write_seal(self.stage)
         (self.path / _MANIFEST).unlink(missing_ok=True)
         for old in (*self.path.glob("arrays-*.npz"), *(self.path / name for name in _FILES)):
             old.unlink(missing_ok=True)
@@ -174,21 +171,7 @@ class RunFolder:
         shutil.rmtree(self.stage, ignore_errors=True)
         if not self._committed and kept:
             current().warn(f"go on with: tacit fit --resume {self.path}")
-        if not self._committed and self._ledger is not None:
-            with contextlib.suppress(Exception):  # the first error is the one to tell
-                self._settle_ledger(self._ledger)
         self._leave()
-
-    def _settle_ledger(self, ledger: Ledger) -> None:
-        lines = ledger.lines()
-        ledger.close()
-        if lines:
-            current().warn(
-                f"what was spent stays recorded in {self.path / LEDGER}: "
-                f"ε = {max(line.spent.epsilon for line in lines):.4g}"
-            )
-        elif self.new_ledger:
-            (self.path / LEDGER).unlink()
 
     def _leave(self) -> None:
         if self._new_folder:
@@ -203,6 +186,18 @@ def unfinished(folder: Path) -> Path:
     return folder / _UNFINISHED
 
 
+def ledger_of_run(folder: Path) -> Path | None:
+    """Return the ledger that a run was charged to, finished or not; None if it names none."""
+    seal = read_seal(folder)
+    if seal is not None and seal["ledger"] is not None:
+        return Path(seal["ledger"]["path"])
+    config = unfinished(folder) / CONFIG
+    if config.exists():
+        named = tomllib.loads(config.read_text(encoding="utf-8")).get("ledger")
+        return None if named is None else Path(named)
+    return None
+
+
 def _fingerprint(data: Path) -> str:
     with data.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -211,7 +206,7 @@ def _fingerprint(data: Path) -> str:
 def _locked(folder: Path) -> int | None:
     """Keep other runs out of the folder while the returned file descriptor is open.
 
-    Otherwise one run could take another's ledger, not yet charged, for its own unused one.
+    Otherwise the files of two runs could mix.
     """
     try:
         import fcntl
@@ -270,15 +265,24 @@ def load_run(folder: Path) -> tuple[Any, Intake, Array, dict[str, Any]]:
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
     model = load(folder)
+    intake, fill, manifest = load_intake(folder)
+    check_files(folder, model.privacy_)
+    if tuple(manifest["tasks"]) != tuple(model.task_names_):
+        raise ModelFileError(f"{folder}: model and {_INTAKE}/ belong to different runs; fit again")
+    return model, intake, fill, manifest
+
+
+def load_intake(folder: Path) -> tuple[Intake, Array, dict[str, Any]]:
+    """Return how files become the features of the model in a folder."""
     if not (folder / _INTAKE).is_dir():
         raise ModelFileError(
             f"{folder}: holds a model but not how files become its features ({_INTAKE}/ is "
             "missing); use a folder written by tacit fit or tacit export"
         )
     kind, manifest, arrays = models.read(folder / _INTAKE)
-    if kind != "intake" or tuple(manifest["tasks"]) != tuple(model.task_names_):
+    if kind != "intake":
         raise ModelFileError(f"{folder}: model and {_INTAKE}/ belong to different runs; fit again")
-    return model, Intake.from_json(manifest["intake"]), np.asarray(arrays["fill"]), manifest
+    return Intake.from_json(manifest["intake"]), np.asarray(arrays["fill"]), manifest
 
 
 def table_csv(rows: Iterable[Mapping[str, Any]]) -> str:

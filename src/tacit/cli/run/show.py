@@ -56,7 +56,7 @@ def show(done: Run, request: Request) -> None:
     )
 
 
-def show_rehearsal(found: dict[str, Any], request: Request) -> None:
+def show_rehearsal(found: dict[str, Any]) -> None:
     """Print the plan and the statement to be."""
     output = current()
     output.show("Plan (nothing was spent, nothing was written)")
@@ -66,6 +66,8 @@ def show_rehearsal(found: dict[str, Any], request: Request) -> None:
     )
     output.show(found.pop("table"))
     for unit, epsilon, delta in found["ledger_left"] or ():
-        output.show(f"left in {request.ledger} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+        output.show(f"left in {found['ledger']} ({unit}): ε = {epsilon:.4g}, δ = {delta:.2g}")
+    if found["cannot_help"]:
+        output.warn(found["cannot_help"])
     output.show(f"Statement to be: {found.pop('explained')}")
     output.result(found)

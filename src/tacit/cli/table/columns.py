@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.cli.table.read import Table, is_missing
+from tacit.cli.table.read import Table, is_missing, text
 from tacit.errors import InvalidInput
 
 __all__ = ["labels", "numbers", "text", "whole_numbers"]
@@ -29,9 +29,11 @@ def _number(cell: Any) -> float | None:
         if "_" in cell:  # Python would read 1_000 as a number
             return None
     try:
-        return float(cell)
+        value = float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
+    # "nan" in a file is a word like NA: what it means, the user says.
+    return None if isinstance(cell, str) and np.isnan(value) else value
 
 
 def _all_numbers(cells: list[Any]) -> Array | None:
@@ -41,7 +43,9 @@ def _all_numbers(cells: list[Any]) -> Array | None:
         words = [cell for cell in cells if isinstance(cell, str)]
     except (TypeError, ValueError, OverflowError):
         return None
-    return values if "_" not in "".join(words) and values.ndim == 1 else None
+    # Python would read 1_000 and the words nan and infinity as numbers.
+    plain = values.ndim == 1 and "_" not in "".join(words)
+    return values if plain and (not words or bool(np.isfinite(values).all())) else None
 
 
 def numbers(cells: list[Any]) -> tuple[Array, list[int]]:
@@ -65,15 +69,6 @@ def check_sizes(table: Table, name: str, values: Array) -> None:
             f"{table.source}, {table.where(row)}: {name!r} is {values[row]:g}, too large to "
             "compute with; correct it or rescale the column"
         )
-
-
-def text(cell: Any) -> str:
-    """Return a cell as text; 12.0 and 12 are the same label whatever the file's format."""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
 
 
 def whole_numbers(cells: list[str]) -> bool:

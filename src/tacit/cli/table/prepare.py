@@ -12,10 +12,12 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.cli._output import current
 from tacit.cli.table.columns import labels, whole_numbers
-from tacit.cli.table.features import Intake, refuse_empty_columns, refuse_text, task_means
+from tacit.cli.table.features import Intake
 from tacit.cli.table.read import Table, is_missing
+from tacit.cli.table.stands_out import refuse_empty_columns, refuse_text
 from tacit.cli.table.target import read_target
 from tacit.errors import InvalidInput
+from tacit.preprocessing import task_means
 
 __all__ = ["Prepared", "check_tasks", "drop_missing", "matching_task", "prepare"]
 
@@ -99,6 +101,7 @@ def prepare(
     """Read features, target and tasks of a table, and fill what is missing."""
     table.column(intake.target, "--target")
     table.column(intake.task, "--task")
+    table = intake.cleared(table, classes)
     refuse_empty_columns(table, intake.features)
     refuse_text(table, intake.features)
     if intake.missing == "drop":

@@ -1,18 +1,18 @@
-"""Tables from files: CSV, TSV and JSON lines with the standard library, Parquet with a reader.
+"""Tables: CSV, TSV, JSON lines and Parquet, read into columns of cells.
 
-A table is a list of cells for every column. A cell of a text file is text or None, a cell of the
-other formats a Python value. Missing is an empty cell, None, NaN, and NA, N/A, NaN or null in any
-case.
+A cell is text (CSV, TSV) or a Python value. Missing is an empty cell, None and NaN; that NA, null
+or -99 mean the same, a user says (see `without_marks`).
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import dataclasses
 import importlib.util
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,15 @@ from typing import Any
 from tacit.cli._output import current
 from tacit.errors import InvalidInput
 
-__all__ = ["FORMATS", "Table", "format_of", "is_missing", "read_table"]
+__all__ = [
+    "FORMATS",
+    "Table",
+    "format_of",
+    "is_missing",
+    "read_table",
+    "text",
+    "without_marks",
+]
 
 FORMATS = {
     ".csv": "csv",
@@ -31,7 +39,15 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_OTHERS = {
+    ".gz": "compressed; unpack it first (gunzip)",
+    ".zip": "an archive; unpack it first",
+    ".feather": "Feather; with pandas: read_feather(…).to_parquet('data.parquet')",
+    ".dta": "Stata's; with pandas: read_stata(…).to_csv('data.csv', index=False)",
+    ".sav": "SPSS's; with pandas: read_spss(…).to_csv('data.csv', index=False)",
+    ".sas7bdat": "SAS's; with pandas: read_sas(…).to_csv('data.csv', index=False)",
+}
 _ROWS_PER_TICK = 20_000
 
 
@@ -62,8 +78,32 @@ class Table:
 def is_missing(cell: Any) -> bool:
     """Whether a cell holds no value."""
     if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
+        return not cell.strip()
     return cell is None or cell != cell
+
+
+def without_marks(table: Table, marks: Sequence[str], kept: Mapping[str, Collection[str]]) -> Table:
+    """Return the table with cells that are one of ``marks`` missing.
+
+    ``kept`` lists, by column, what is a value there whatever the marks say.
+    """
+    if not marks:
+        return table
+    columns = dict(table.columns)
+    for name, cells in columns.items():
+        gone = set(marks) - set(kept.get(name, ()))
+        if gone:
+            columns[name] = [None if text(cell) in gone else cell for cell in cells]
+    return dataclasses.replace(table, columns=columns)
+
+
+def text(cell: Any) -> str:
+    """Return a cell as text; 12.0 and 12 are the same label whatever the file's format."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).strip()
 
 
 def format_of(path: Path, given: str | None) -> str:
@@ -73,7 +113,15 @@ def format_of(path: Path, given: str | None) -> str:
         if given not in kinds:
             raise InvalidInput(f"--format {given!r}: must be one of {', '.join(kinds)}")
         return given
-    found = FORMATS.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    found = FORMATS.get(suffix)
+    if suffix in _SPREADSHEETS:
+        raise InvalidInput(
+            f"{path}: is a spreadsheet; save the sheet as CSV (Excel: File, Save As, CSV UTF-8), "
+            f"or with pandas: read_excel({path.name!r}).to_csv({path.stem + '.csv'!r}, index=False)"
+        )
+    if suffix in _OTHERS:
+        raise InvalidInput(f"{path}: its format is {_OTHERS[suffix]}")
     if found is None:
         raise InvalidInput(
             f"{path}: its name does not tell its format; end it in {', '.join(FORMATS)} or say "

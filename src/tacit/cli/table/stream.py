@@ -133,6 +133,10 @@ def streamed(
     """Open a file for learning in batches, or raise `NeedsMemory` with the reason."""
     if any(feature.categories is not None for feature in intake.features):
         raise NeedsMemory("text columns are turned into indicators")
+    if intake.marks or any(feature.dates is not None for feature in intake.features):
+        raise NeedsMemory("--dates and words for --missing are read cell by cell")
+    if any(feature.range is not None and feature.outside == "error" for feature in intake.features):
+        raise NeedsMemory("--outside error names the row")
     try:
         rows = FileRows(path, intake)
     except InvalidInput as refusal:

@@ -85,7 +85,8 @@ def read_target(
             row = strange[0]
             raise InvalidInput(
                 f"{table.source}, {table.where(row)}: the target {name!r} is {cells[row]!r}, not a "
-                "number; correct it, or say --kind multiclass for classes"
+                "number; correct it, say --missing with it if it means missing, or --kind "
+                "multiclass for classes"
             )
         check_sizes(table, name, values)
         return values, kind

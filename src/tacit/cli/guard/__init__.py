@@ -1,0 +1,1 @@
+"""Which ledger guards which data: fingerprints, the register of ledgers, and the choice of one."""

@@ -1,0 +1,266 @@
+"""Which ledger a run charges: the one that guards its data, whatever the file is called today.
+
+One ledger for one data set. It is the one named (``--ledger``, ``TACIT_LEDGER``), else the one that
+guarded these rows before, else the one beside the data, ``DATA.ledger.db``, made with the total of
+the first run. A ledger other than the one that guards the rows needs ``--new-ledger`` and a reason,
+and both are written into it. The reasons are in docs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tacit.cli._output import current
+from tacit.cli.guard.fingerprint import Fingerprint, Pieces, fingerprint
+from tacit.cli.guard.register import Guarding, Register, state_folder
+from tacit.errors import InvalidInput, LedgerError
+from tacit.privacy.ledger import Ledger
+
+__all__ = ["BESIDE", "Asked", "Guard", "named_ledger", "peek"]
+
+BESIDE = ".ledger.db"
+VARIABLE = "TACIT_LEDGER"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says about ledgers, and the rows it is about."""
+
+    data: Path
+    pieces: Pieces
+    task: str
+    named: Path | None = None
+    reason: str | None = None  # for a new ledger though another guards the data
+
+    @property
+    def given(self) -> Path | None:
+        """The ledger named on the command line, or by the environment."""
+        variable = os.environ.get(VARIABLE)
+        return self.named or (Path(variable).expanduser() if variable else None)
+
+    @property
+    def beside(self) -> Path:
+        """The ledger's place beside the data."""
+        return self.data.with_name(self.data.name + BESIDE)
+
+
+def named_ledger(path: Path) -> Path:
+    """Return a ledger that somebody named; one that is not there is no reason to make it."""
+    if not path.exists():
+        raise InvalidInput(
+            f"--ledger {path}: no such ledger; make one with a total budget: "
+            f"tacit ledger create {path} --epsilon 3 --delta 1e-5"
+        )
+    return path
+
+
+@dataclass
+class Guard:
+    """The ledger of a run, open while the run lasts; use it as a context manager.
+
+    Guarantee: the choice, a new file and its place in the register happen in one transaction of
+    the register, before anything is spent. Only a ledger made here, to which nothing was reserved,
+    is removed again, and only while no other run is under way; the same holds for the note that
+    it guards these data.
+    """
+
+    asked: Asked
+    totals: tuple[float, float]
+    others: list[Guarding] = field(default_factory=list)
+    made: bool = False
+
+    def __enter__(self) -> Self:
+        self._shared: int | None = None
+        try:
+            with Register() as register:
+                self._shared = _lock(register.path.parent)
+                data = fingerprint(self.asked.pieces(), self.asked.task, register.key)
+                with register.writing():
+                    self._take(register, data)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def _take(self, register: Register, data: Fingerprint) -> None:
+        self.data = data.name
+        known = register.guarding(data)
+        place = _place(self.asked, known)
+        self.path = place if place is not None else self._make(known)
+        self.ledger = Ledger(self.path)
+        try:
+            self._refuse_older_copy(register.noted(self.ledger.identity))
+            self.others = [g for g in known if g.identity != self.ledger.identity and g.rows]
+            register.note(self.ledger.identity, self.path, self.ledger.head)
+            self._guarding = register.guard(self.ledger.identity, data)
+            if self._guarding:
+                self._write_down(data, known)
+            self._before = self.ledger.head
+        except BaseException:
+            self.ledger.close()
+            if self.made:
+                self.path.unlink()
+            raise
+
+    def _make(self, known: list[Guarding]) -> Path:
+        """Make the ledger beside the data, or beside the one that is there."""
+        path, number = self.asked.beside, 1
+        while path.exists():
+            number += 1
+            path = self.asked.data.with_name(f"{self.asked.data.name}-{number}{BESIDE}")
+        try:
+            Ledger(path, *self.totals).close()
+        except (OSError, LedgerError) as error:
+            raise LedgerError(
+                f"{path}: the ledger of these data belongs there and cannot be made ({error}); "
+                f"make one elsewhere (tacit ledger create) and name it with --ledger or {VARIABLE}"
+            ) from error
+        self.made = True
+        self._besides = f", besides {known[0].path}" if known else ""
+        return path
+
+    def _refuse_older_copy(self, head: str | None) -> None:
+        if head is not None and not self.ledger.holds(head):
+            raise LedgerError(
+                f"{self.path}: does not hold what this ledger held when it was last used here "
+                f"(head {head[:12]}…); it is an older copy, or was cut off: restore the file"
+            )
+
+    def _write_down(self, data: Fingerprint, known: list[Guarding]) -> None:
+        """Note in the ledger why the one that guards these data did not do."""
+        others = [guard for guard in known if guard.identity != self.ledger.identity]
+        if others and self.asked.reason is not None:
+            besides = [{"ledger": g.identity, "head": g.head} for g in others]
+            self.ledger.note({"guards": data.name, "reason": self.asked.reason, "besides": besides})
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(Exception):  # the first error is the one to tell
+            self._leave(failed=error is not None)
+        self._release()
+
+    def _leave(self, *, failed: bool) -> None:
+        used, identity, head = bool(self.ledger.runs()), self.ledger.identity, self.ledger.head
+        self.ledger.close()
+        with Register() as register, register.writing():
+            if self.made and not used and _alone(self._shared):
+                self.path.unlink()
+                register.forget(identity)
+                return
+            register.note(identity, self.path, head)
+            if self._guarding and head == self._before and _alone(self._shared):
+                register.unguard(identity, self.data)  # a run that was refused changed nothing
+        if self.made:
+            current().note(
+                f"new ledger for these data: {self.path}, total ε = {self.totals[0]:g}"
+                f"{self._besides}; runs on these rows add up in it from now on"
+            )
+        if failed and head != self._before:
+            with Ledger(self.path) as ledger:
+                spent = ledger.spent().epsilon
+            current().warn(f"what was spent stays recorded in {self.path}: ε = {spent:.4g}")
+
+    def _release(self) -> None:
+        if self._shared is not None:
+            os.close(self._shared)
+
+
+def _place(asked: Asked, known: list[Guarding]) -> Path | None:
+    """Return the ledger to open; None asks for a new one."""
+    given = asked.given
+    if given is not None:
+        identity = _identity(named_ledger(given))
+        if asked.reason is None and known and identity not in {g.identity for g in known}:
+            raise InvalidInput(_guarded(asked, known[0], given))
+        return given
+    beside = _identity(asked.beside) if asked.beside.exists() else None
+    if asked.reason is not None:
+        if not known and beside is None:
+            raise InvalidInput(
+                "--new-ledger: no ledger guards these data yet; leave it out, one is made"
+            )
+        return None
+    with_rows = [guard for guard in known if guard.rows]
+    for guard in with_rows:
+        if guard.identity == beside:
+            return asked.beside
+    if with_rows:
+        return _found(with_rows[0])
+    if beside is not None:
+        return asked.beside
+    if known:
+        raise InvalidInput(_guarded(asked, known[0], None))
+    return None
+
+
+def _found(guard: Guarding) -> Path:
+    """Return the path of a ledger that guards the rows, if it is still there."""
+    if not guard.path.exists() or _identity(guard.path) != guard.identity:
+        raise LedgerError(
+            f"{guard.path}: the ledger that guards these rows is not there any more; say where it "
+            "is with --ledger, restore it from a copy, or say --new-ledger and the reason"
+        )
+    current().note(f"these rows are guarded by {guard.path}, which is charged")
+    return guard.path
+
+
+def _guarded(asked: Asked, guard: Guarding, given: Path | None) -> str:
+    if guard.rows:
+        return (
+            f"--ledger {given}: rows of {asked.data} are guarded by {guard.path}, and budgets of "
+            f"the same rows add up; charge that one (--ledger {guard.path}), or say --new-ledger "
+            "with the reason, which is recorded"
+        )
+    return (
+        f"{asked.data}: its parties have the names of those guarded by {guard.path}. If they are "
+        f"the same parties, their budgets add up: say --ledger {guard.path}. If they are others, "
+        "say --new-ledger with the reason, which is recorded"
+    )
+
+
+def _identity(path: Path) -> str:
+    with Ledger(path) as ledger:
+        return ledger.identity
+
+
+def peek(asked: Asked) -> Path | None:
+    """Return the ledger that a run would charge, None for a new one; nothing is written."""
+    if not (state_folder() / "ledgers.db").exists():
+        return _place(asked, [])
+    with Register() as register:
+        data = fingerprint(asked.pieces(), asked.task, register.key)
+        return _place(asked, register.guarding(data))
+
+
+def _lock(folder: Path) -> int | None:
+    """Hold the register's folder, together with other runs, while a ledger is in use."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    except (ImportError, OSError):  # no such locks here: then nothing is ever removed
+        return None
+    return descriptor
+
+
+def _alone(descriptor: int | None) -> bool:
+    """Whether no other run holds the folder; None cannot tell."""
+    if descriptor is None:
+        return False
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
