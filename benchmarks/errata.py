@@ -1,7 +1,7 @@
 """Published claims that fail, measured: the numbers of docs/errata.md.
 
     python benchmarks/errata.py [wishart] [gram] [algorithm5] [cohort] [weights] [asynchronous]
-                                [scaling] [simulated]
+                                [scaling] [simulated] [recovery]
 
 Without names, all of them (a few minutes). Prints one line per measurement and writes
 benchmarks/results/errata.json.
@@ -21,6 +21,7 @@ from dp_accounting import dp_event
 import tacit
 from tacit.audit import audit_mechanism, canary_pairs, replay, replay_estimator
 from tacit.audit.errata import asynchronous_sensitivity
+from tacit.audit.recovery import recovery as recover
 from tacit.losses import SquaredLoss
 from tacit.privacy.accounting import epsilon_of
 from tacit.privacy.mechanisms import Gaussian
@@ -206,6 +207,17 @@ def simulated() -> dict[str, Any]:
     return found
 
 
+def recovery() -> dict[str, Any]:
+    """Rows of a node recovered from gradients at chosen models (60 rows, 10 features)."""
+    return {
+        "no noise": [recover(protected=False, seed=seed).share for seed in range(5)],
+        "sound, epsilon=1 a question": [recover(protected=True, seed=s).share for s in range(5)],
+        "sound, epsilon=10 a question": [
+            recover(protected=True, epsilon=10.0, seed=seed).share for seed in range(5)
+        ],
+    }
+
+
 SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     section.__name__: section
     for section in (
@@ -217,6 +229,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         asynchronous,
         scaling,
         simulated,
+        recovery,
     )
 }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +14,20 @@ from sklearn.metrics import roc_auc_score
 
 import tacit
 from tacit.datasets import (
-    load_diabetes130,
     load_landmine,
     load_school,
+    load_yeast,
     make_group_sparse,
     make_low_rank,
 )
 from tacit.errors import PrivacyWarning
 from tacit.tasks import TaskSet
 
-__all__ = ["load", "paper_delta", "score", "train"]
+from .baselines import BASELINES
+
+__all__ = ["TUNED", "choices", "load", "paper_delta", "score", "train", "tuned"]
+
+TUNED = Path(__file__).parent / "tuned.json"
 
 
 def paper_delta(n_tasks: int) -> float:
@@ -28,8 +35,11 @@ def paper_delta(n_tasks: int) -> float:
     return 1 / (n_tasks * math.log(n_tasks))
 
 
-def load(name: str, run: int, n_tasks: int | None = None) -> tuple[TaskSet, TaskSet]:
-    """Return training and test rows of a run; real sets keep 30 % of every task for training."""
+@functools.lru_cache(maxsize=8)
+def load(
+    name: str, run: int, n_tasks: int | None = None, share: float = 0.3
+) -> tuple[TaskSet, TaskSet]:
+    """Return training and test rows of a run; real sets keep ``share`` of a task for training."""
     if name in ("low-rank", "group-sparse"):
         make = make_low_rank if name == "low-rank" else make_group_sparse
         data = make(random_state=run)
@@ -38,18 +48,16 @@ def load(name: str, run: int, n_tasks: int | None = None) -> tuple[TaskSet, Task
         # Tasks come in groups; in random order every number of tasks has all the groups in it.
         kept = np.random.default_rng(0).permutation(data.train.n_tasks)[:n_tasks]
         return data.train.take_tasks(kept), data.test.take_tasks(kept)
+    return _unit_rows(_real(name)).split(1 - share, random_state=run)
+
+
+@functools.lru_cache(maxsize=4)
+def _real(name: str) -> TaskSet:
     if name == "school":
-        tasks = load_school().taskset()
-        return _unit_rows(tasks).split(0.7, random_state=run)
+        return load_school().taskset()
     if name == "landmine":
-        data = load_landmine()
-        return _unit_rows(data.taskset()).split(0.7, random_state=run)
-    data = load_diabetes130()
-    kept = data.extras["first_encounter"] & ~data.extras["expired_or_hospice"]
-    X = np.asarray(data.X[kept], dtype=np.float64)
-    X = X / np.maximum(X.max(axis=0), 1)  # counts: the largest code, as in the code book
-    tasks = TaskSet.from_arrays(X, data.y[kept].astype(float), np.asarray(data.tasks)[kept])
-    return _unit_rows(tasks).split(0.7, random_state=run)
+        return load_landmine().taskset()
+    return load_yeast().taskset()
 
 
 def _unit_rows(tasks: TaskSet) -> TaskSet:
@@ -57,24 +65,43 @@ def _unit_rows(tasks: TaskSet) -> TaskSet:
     return tasks.replace(X=np.asarray(tasks.X, dtype=np.float64)).normalised_rows(1.0)
 
 
+@functools.cache
+def choices(method: str) -> dict[str, Any]:
+    """Return what `tune.py` chose for a printed method, by data set and level."""
+    known = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+    return dict(known.get(method, {}))
+
+
+def tuned(method: str, data: str, epsilon: float) -> dict[str, Any]:
+    """Return the choice at the nearest of the tuned levels."""
+    levels = choices(method)[data]
+    nearest = min(levels, key=lambda level: abs(math.log(float(level) / epsilon)))
+    return dict(levels[nearest]["best"])
+
+
 def train(
-    method: dict[str, Any], train_rows: TaskSet, epsilon: float, *, kind: str, seed: int
+    method: dict[str, Any], rows: TaskSet, epsilon: float, *, data: str, kind: str, seed: int
 ) -> Any:
-    """Fit one method of a configuration."""
+    """Fit one method of a configuration: an estimator of tacit, or a printed opponent."""
     parameters = dict(method.get("parameters", {}))
-    for level, tuned in method.get("tuned", {}).items():
-        if math.isclose(float(level), epsilon):
-            parameters.update(tuned)
+    if "tuned" in method:
+        parameters = tuned(method["tuned"], data, epsilon) | parameters
+    delta = paper_delta(rows.n_tasks)
+    synthetic = data in ("low-rank", "group-sparse")  # generated without an intercept
+    if "baseline" in method:
+        fit = BASELINES[method["baseline"]]
+        settings = {"epsilon": epsilon, "delta": delta, "seed": seed, **parameters}
+        return fit(rows, kind=kind, intercept=not synthetic, **settings)
+    parameters.setdefault("fit_intercept", not synthetic)
     if method["estimator"] not in ("SingleTask", "Pooled"):
         parameters["epsilon"] = math.inf if method.get("open") else epsilon
         if not method.get("open"):
-            parameters.setdefault("delta", paper_delta(train_rows.n_tasks))
-            parameters["random_state"] = seed
+            parameters = {"delta": delta, "random_state": seed} | parameters
     model = getattr(tacit, method["estimator"] + kind)(**parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        labels = np.asarray(train_rows.names)[train_rows.task_of_row]
-        return model.fit(train_rows.X, train_rows.y, tasks=labels)
+        labels = np.asarray(rows.names)[rows.task_of_row]
+        return model.fit(rows.X, rows.y, tasks=labels)
 
 
 def score(model: Any, test_rows: TaskSet, metric: str, n_tasks: int | None = None) -> float:

@@ -1,21 +1,26 @@
-"""A table in the style of Table 4: many centres, one of them the source, ε = 1 on both sides.
+"""Many centres, in place of RUIJIN's: hospitals and specialties, one of them the source.
 
-`heart_disease`: each of four hospitals in turn is the source, the other three are targets.
-`diabetes130`: the largest specialty is the source. Scales are clinical constants (hospitals) or
-come from encounters without a specialty, which play the public data (diabetes); importances are set
-by hand from general clinical knowledge, or from those public encounters.
+`heart_disease`: four hospitals. `diabetes130`: specialties, the largest is the source. Scales are
+clinical constants (hospitals) or come from encounters without a specialty, which play the public
+data (diabetes); importances are set by hand from general clinical knowledge, or from those public
+encounters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 
 import numpy as np
-from settings import Transfer, arguments, compare, summary, write
 from sklearn.linear_model import LogisticRegression
 
 from tacit._types import AnyArray, Array
 from tacit.datasets import load_diabetes130, load_heart_disease
+
+from .settings import Transfer
+
+__all__ = ["transfer_between"]
+
+Centres = tuple[Array, AnyArray, AnyArray, Array]
 
 # Centre, spread and importance of each measurement, from general clinical knowledge.
 HEART = {
@@ -35,10 +40,10 @@ HEART_CODES = {
     "slope": ((1, 2, 3), 1),
     "thal": ((3, 6, 7), 2),
 }
-LEAST_ROWS = 400
 
 
-def hospitals() -> tuple[Array, AnyArray, AnyArray, Array]:
+@functools.cache
+def hospitals() -> Centres:
     """Return scaled rows (missing = 0, the public centre), outcome, hospital and importances."""
     data = load_heart_disease()
     columns, weights = [], []
@@ -58,7 +63,8 @@ def hospitals() -> tuple[Array, AnyArray, AnyArray, Array]:
     return np.stack(columns, axis=1), data.y, data.tasks, importance / importance.sum()
 
 
-def specialties() -> tuple[Array, AnyArray, AnyArray, Array]:
+@functools.cache
+def specialties() -> Centres:
     """Return scaled first encounters, early readmission, specialty and public importances."""
     data = load_diabetes130()
     kept = data.extras["first_encounter"] & ~data.extras["expired_or_hospice"]
@@ -71,10 +77,10 @@ def specialties() -> tuple[Array, AnyArray, AnyArray, Array]:
     return X[~public], y[~public], np.asarray(tasks)[~public], importance / importance.sum()
 
 
-def transfers(
-    X: Array, y: AnyArray, tasks: AnyArray, importance: Array, source: str, target: str, seed: int
-) -> Transfer:
+@functools.lru_cache(maxsize=4)
+def transfer_between(data: str, source: str, target: str, seed: int) -> Transfer:
     """Return the source's rows whole and the target's rows cut 80/20."""
+    X, y, tasks, importance = hospitals() if data == "heart_disease" else specialties()
     theirs, mine = np.flatnonzero(tasks == source), np.flatnonzero(tasks == target)
     mine = np.random.default_rng(seed).permutation(mine)
     cut = int(0.8 * len(mine))
@@ -84,54 +90,3 @@ def transfers(
         (X[mine[cut:]], y[mine[cut:]]),
         importance,
     )
-
-
-def assignments() -> Iterator[tuple[str, tuple[Array, AnyArray, AnyArray, Array], str, str]]:
-    """Yield data set, data, source and target of every line of the table."""
-    heart = hospitals()
-    names = sorted(set(np.asarray(heart[2]).tolist()))
-    for source in names:
-        for target in names:
-            if target != source:
-                yield "heart_disease", heart, source, target
-    diabetes = specialties()
-    found, counts = np.unique(diabetes[2], return_counts=True)
-    source = str(found[np.argmax(counts)])
-    for name, count in zip(found.tolist(), counts.tolist(), strict=True):
-        if count >= LEAST_ROWS and name not in (source, "Other_rare"):
-            yield "diabetes130", diabetes, source, name
-
-
-def main() -> None:
-    options = arguments(__doc__ or "")
-    rows, ranks = [], []
-    for data_set, data, source, target in assignments():
-        runs = []
-        for seed in options.seeds:
-            drawn = transfers(*data, source, target, seed)
-            if len(set(drawn.test[1].tolist())) == 2:
-                runs.append(compare(drawn, 1.0, seed))
-        found = summary(runs)
-        means = {name: mean for name, (mean, _) in found.items()}
-        order = sorted(means, key=means.__getitem__, reverse=True)
-        ranks.append((data_set, {name: order.index(name) + 1 for name in order}))
-        rows.append(
-            (
-                data_set,
-                source,
-                target,
-                len(runs),
-                *(f"{m:.4f} ± {s:.4f}" for m, s in found.values()),
-            )
-        )
-        print(*rows[-1], sep=" | ")
-    for data_set in ("heart_disease", "diabetes130"):
-        mine = [rank for name, rank in ranks if name == data_set]
-        averaged = [f"{np.mean([rank[name] for rank in mine]):.2f}" for name in means]
-        rows.append((data_set, "", "averaged rank", len(mine), *averaged))
-        print(*rows[-1], sep=" | ")
-    write(options.out / "centres.csv", ("data", "source", "target", "runs", *means), rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,21 @@
-"""The paper's settings on data one can obtain: draws, public projections and the five methods."""
+"""The paper's settings on data one can obtain: draws, public projections and the methods."""
 
 from __future__ import annotations
 
-import argparse
-import csv
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import tacit
 from tacit._types import AnyArray, Array
+from tacit.datasets import load_mnist
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-RESULTS = Path(__file__).parent / "results"
+__all__ = ["Projected", "Transfer", "auc", "digits", "draw", "fit", "projected"]
 
 
 @dataclass(frozen=True)
@@ -81,60 +81,43 @@ def draw(
     return Transfer((Xs[:a], ys[:a]), (Xt[:b], yt[:b]), (Xt[b:], yt[b:]), data.importance)
 
 
-def auc(model: object, test: tuple[Array, AnyArray]) -> float:
+@functools.cache
+def _mnist() -> Projected:
+    mnist = load_mnist()
+    return projected(mnist.X, mnist.y, public=range(1, 8))
+
+
+@functools.lru_cache(maxsize=4)
+def digits(seed: int) -> Transfer:
+    """Return a draw of the paper's MNIST setting: 0 against 8 → 0 against 9."""
+    return draw(_mnist(), (0, 8), (0, 9), seed)
+
+
+def fit(
+    method: str, data: Transfer, epsilon: float, seed: int, *, delta: float = 0.0, n_groups: int = 5
+) -> Any:
+    """Return one of the paper's five methods, with defaults, or the line without privacy."""
+    if method == "no privacy":
+        X = data.target[0]
+        unit = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+        return LogisticRegression(C=10.0, max_iter=500).fit(unit, data.target[1])
+    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "random_state": seed}
+    if method == "Direct":
+        return tacit.PrivateLogisticRegression(**options).fit(*data.target)
+    if method in ("FS(W)", "FS(R)"):
+        split = {"split": "importance", "importance": data.importance}
+        if method == "FS(R)":
+            split = {"split": "random", "split_seed": seed}
+        model: Any = tacit.FeatureSplitTransferClassifier(n_groups=n_groups, **split, **options)
+    else:
+        model = tacit.TransferClassifier(**options)
+    package = model.fit_source(*data.source)
+    return package if method == "SourceD" else model.fit(*data.target, source=package)
+
+
+def auc(model: Any, test: tuple[Array, AnyArray]) -> float:
     """Return the area under the ROC curve on the test rows."""
-    return float(roc_auc_score(test[1], model.decision_function(test[0])))  # type: ignore[attr-defined]
-
-
-def compare(
-    data: Transfer, epsilon: float, seed: int, *, delta: float = 0.0, n_groups: int = 5
-) -> dict[str, float]:
-    """Return the test AUC of the five methods, all with library defaults."""
-    options = {"epsilon": epsilon, "delta": delta, "random_state": seed}
-    scores = {}
-    splits = {"FS(W)": ("importance", data.importance), "FS(R)": ("random", None)}
-    for name, (split, importance) in splits.items():
-        model = tacit.FeatureSplitTransferClassifier(
-            importance=importance, split=split, n_groups=n_groups, split_seed=seed, **options
-        )
-        package = model.fit_source(*data.source)
-        scores[name] = auc(model.fit(*data.target, source=package), data.test)
-    simple = tacit.TransferClassifier(**options)
-    package = simple.fit_source(*data.source)
-    scores["SimComb"] = auc(simple.fit(*data.target, source=package), data.test)
-    scores["SourceD"] = auc(package, data.test)
-    direct = tacit.PrivateLogisticRegression(**options)
-    scores["Direct"] = auc(direct.fit(*data.target), data.test)
-    return scores
-
-
-def summary(runs: Sequence[dict[str, float]]) -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of every method."""
-    return {
-        name: (float(np.mean([r[name] for r in runs])), float(np.std([r[name] for r in runs])))
-        for name in runs[0]
-    }
-
-
-def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write one CSV file and say so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
-    print(f"wrote {path}")
-
-
-def arguments(description: str) -> argparse.Namespace:
-    """Return the options every script has: --quick, --repetitions, --first-seed, --out."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="two repetitions")
-    parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first repetition")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    if options.quick:
-        options.repetitions = 2
-    options.seeds = range(options.first_seed, options.first_seed + options.repetitions)
-    return options
+    X = test[0]
+    if isinstance(model, LogisticRegression):
+        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    return float(roc_auc_score(test[1], model.decision_function(X)))

@@ -22,6 +22,7 @@ COMMANDS = (
     "datasets",
     "methods",
     "reproduce",
+    "transfer",
 )
 
 
@@ -119,32 +120,41 @@ def test_datasets_are_listed_and_fetched(run, monkeypatch, tmp_path):
 
 
 def test_reproduce_lists_figures_or_says_that_a_checkout_is_needed(run, monkeypatch):
-    from tacit import reproduce
     from tacit.errors import DataNotFound
+    from tacit.reproduce import _figures
 
     # In an installed wheel there are no papers at all.
-    in_checkout = (Path(reproduce.__file__).parents[2] / "papers").is_dir()
+    in_checkout = (Path(_figures.__file__).parents[3] / "papers").is_dir()
     assert run("reproduce", "no/figure").exit_code == (2 if in_checkout else 4)
 
     def absent():
         raise DataNotFound("papers: no such folder; run inside a checkout of tacit")
 
-    monkeypatch.setattr(reproduce, "papers_folder", absent)
+    monkeypatch.setattr(_figures, "papers_folder", absent)
     result = run("reproduce")
     assert result.exit_code == 4
     assert "checkout" in result.stderr
 
 
-def test_reproduce_ends_with_5_if_an_expectation_is_not_met(run, monkeypatch):
+@pytest.mark.parametrize("upheld", [True, False])
+def test_reproduce_ends_with_5_if_a_verdict_does_not_hold(run, monkeypatch, tmp_path, upheld):
     from tacit import reproduce
+    from tacit.reproduce import Claim, Finding
 
-    def figure(*_, **__):
-        return [reproduce.Check("error below 0.1", passed=False)]
+    claim = Claim("a beats b", "Fig. 1", "a is better", "not reproduced", (), "b is better")
 
-    monkeypatch.setattr(reproduce, "reproduce", figure)
-    result = run("reproduce", "some/figure")
-    assert result.exit_code == 5
-    assert "NOT MET: error below 0.1" in result.stdout
+    def figures(names, **_):
+        return {name: [Finding(claim, upheld, "a 2 against b 1")] for name in names}
+
+    monkeypatch.setattr(reproduce, "reproduce", figures)
+    result = run("reproduce", "some/figure", "--out", str(tmp_path))
+    assert result.exit_code == (0 if upheld else 5)
+    assert "not reproduced, because b is better" in result.stdout
+    assert ("DOES NOT HOLD" in result.stdout) is not upheld
+    table = (tmp_path / "claims.md").read_text(encoding="utf-8")
+    assert ("CONTRADICTED" in table) is not upheld
+    asked = run("reproduce", "some/figure", "--out", str(tmp_path), "--json")
+    assert json.loads(asked.stdout)["some/figure"][0]["upheld"] is upheld
 
 
 @pytest.mark.parametrize("arguments", [("methods",), ("datasets", "list")])

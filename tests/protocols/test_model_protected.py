@@ -7,6 +7,7 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput, PrivacyWarning
+from tacit.estimators._private import Sizes
 from tacit.losses import SquaredLoss
 from tacit.privacy import Ledger
 from tacit.privacy.accounting import gaussian_epsilon
@@ -99,12 +100,14 @@ def test_rounds_compose_to_the_budget_and_the_ledger_refuses_a_second_run(split,
 
 
 def test_strong_convexity_gives_later_rounds_more_budget():
-    model = tacit.LowRankRegressor(1.0, update="proximal", n_rounds=3, strong_convexity=0.1)
-    shares = model._shares(1e-5)
+    model = tacit.LowRankRegressor(
+        1.0, delta=1e-5, update="proximal", n_rounds=3, strong_convexity=0.1
+    )
+    shares = model._shares(Sizes(100, 5, 1))
     rate = 0.1 / 1.1
     np.testing.assert_allclose(shares[1] / shares[0], (1 - rate**0.5) ** -0.2)
     model.set_params(accelerated=False)
-    shares = model._shares(1e-5)
+    shares = model._shares(Sizes(100, 5, 1))
     np.testing.assert_allclose(shares[1] / shares[0], (1 - rate) ** -0.4)
 
 

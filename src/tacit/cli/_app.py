@@ -22,6 +22,7 @@ from tacit.cli import (
     predict,
     report,
     reproduce,
+    transfer,
     verify,
 )
 from tacit.cli._exits import EPILOG, GuardedGroup
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(fit.fit)
 app.command("join")(join.join)
+app.add_typer(transfer.transfer, name="transfer")
 app.command("compare")(compare.compare)
 app.command("predict")(predict.predict)
 app.command("report")(report.report)

@@ -26,10 +26,12 @@ from tacit.numerics.local_fit import local_fit
 from tacit.privacy.accounting import geometric, power
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.protocols._row_protection import RowProtection
+from tacit.protocols._theory import theory_rounds, theory_tasks, theory_threshold
 from tacit.protocols.hierarchical import HierarchicalPublic
 from tacit.protocols.model_protected import ModelProtectedProtocol
 from tacit.protocols.protocol import Protocol
@@ -64,6 +66,13 @@ class StructuredEstimator(HierarchicalPrior):
         ],
         "update": [rule(_check.one_of, choices=("fit", "proximal"))],
         "shrinkage": [rule(_check.one_of, choices=tuple(_STRENGTH))],
+        "alpha": ["auto", "theory", rule(_check.positive, remedy='use "auto" or a strength')],
+        "n_rounds": [
+            "auto",
+            "theory",
+            rule(_check.positive_integer, remedy='use "auto" or at least 1'),
+        ],
+        "iterate": [rule(_check.one_of, choices=("last", "average"))],
         "accelerated": [rule(_check.flag)],
         "strong_convexity": [rule(_check.non_negative, remedy="use 0.0 for none")],
         "allocation": ["auto", rule(_check.number, remedy='use "auto", 0 or 0.4')],
@@ -84,6 +93,7 @@ class StructuredEstimator(HierarchicalPrior):
         n_rounds: int | str = "auto",
         update: str = "fit",
         shrinkage: str = "optimal",
+        iterate: str = "last",
         accelerated: bool = True,
         strong_convexity: float = 0.0,
         allocation: float | str = "auto",
@@ -107,6 +117,7 @@ class StructuredEstimator(HierarchicalPrior):
         self.n_rounds = n_rounds
         self.update = update
         self.shrinkage = shrinkage
+        self.iterate = iterate
         self.accelerated = accelerated
         self.strong_convexity = strong_convexity
         self.allocation = allocation
@@ -125,6 +136,7 @@ class StructuredEstimator(HierarchicalPrior):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_published()
+        self._check_theory()
         self._check_rows()
 
     def _check_published(self) -> None:
@@ -138,6 +150,29 @@ class StructuredEstimator(HierarchicalPrior):
                 'shrinkage="soft-threshold": is a map of update="proximal"; use that or "optimal"'
             )
 
+    def _check_theory(self) -> None:
+        if self.n_rounds == "theory" and self.update != "proximal":
+            raise InvalidInput('n_rounds="theory": is for update="proximal"; use that or "auto"')
+        wrong = [
+            name
+            for name, asked in (
+                ('alpha="theory"', self.alpha == "theory" and not (self._soft and self._private)),
+                ('iterate="average"', self.iterate == "average" and not self._soft),
+            )
+            if asked
+        ]
+        if wrong:
+            raise InvalidInput(
+                f'{wrong[0]}: is for private rounds, update="proximal" with '
+                'shrinkage="soft-threshold"; use those, or the default'
+            )
+
+    @property
+    def _soft(self) -> bool:
+        """Whether the paper's own map is asked for."""
+        printed = self.mechanism == PUBLISHED or self.shrinkage == "soft-threshold"
+        return self.update == "proximal" and printed
+
     def _check_rows(self) -> None:
         if self.epsilon_rows is None:
             return
@@ -149,34 +184,77 @@ class StructuredEstimator(HierarchicalPrior):
         if self._loss.name == "squared" and self.target_bound is None:
             raise InvalidInput("target_bound=None: epsilon_rows needs a public bound on |y|")
 
-    @property
-    def _rounds(self) -> int:
+    def _rounds(self, sizes: Sizes, exponent: float = 0.0, ratio: float | None = None) -> int:
         if self.n_rounds == "auto":
             return 1 if self.update == "fit" else 10
+        if self.n_rounds == "theory":
+            return theory_rounds(
+                sizes.n_tasks,
+                sizes.n_features,
+                self.epsilon,
+                self._delta(sizes.n_tasks),
+                diagonal=self._pattern == "group-sparse",
+                accelerated=self.accelerated,
+                exponent=exponent,
+                ratio=ratio,
+                rate=self._rate,
+            )
         return int(self.n_rounds)
 
-    def _shares(self, delta: float) -> Array:
+    @property
+    def _rate(self) -> float:
+        """μ/L, with L the public curvature of rows of norm ``row_norm``."""
+        if self.strong_convexity == 0:
+            return 0.0
+        curvature = self._loss.curvature * self.row_norm**2 + self.strong_convexity
+        return float(self.strong_convexity / curvature)
+
+    def _shares(self, sizes: Sizes) -> Array:
         """Return the budget's weights over the rounds, from public quantities only.
 
         The optimal exponents and ratios of the paper: Theorem 6, and with ``delta=0`` Theorem 11 of
-        its supplement. L is the public curvature of rows of norm ``row_norm``.
+        its supplement.
         """
+        pure = self._delta(sizes.n_tasks) == 0
         if self.allocation_ratio is not None:
-            return geometric(self._rounds, self.allocation_ratio)
+            ratio = self.allocation_ratio
+            return geometric(self._rounds(sizes, ratio=ratio), ratio)
         if self.allocation != "auto":
-            return power(self._rounds, float(self.allocation))
+            exponent = float(self.allocation)
+            return power(self._rounds(sizes, exponent), exponent)
         if self.update == "fit":
-            return power(self._rounds)
-        if self.strong_convexity > 0:
-            rate = self.strong_convexity / (
-                self._loss.curvature * self.row_norm**2 + self.strong_convexity
-            )
-            power_of_rate = 2 / 5 if delta > 0 else 2 / 3
-            base = (1 - rate**0.5) ** 0.5 if self.accelerated else 1 - rate
-            return geometric(self._rounds, base**power_of_rate)
-        if not self.accelerated:
-            return power(self._rounds)
-        return power(self._rounds, 2 / 5 if delta > 0 else 2 / 3)
+            return power(self._rounds(sizes))
+        if self._rate > 0:
+            power_of_rate = 2 / 3 if pure else 2 / 5
+            base = (1 - self._rate**0.5) ** 0.5 if self.accelerated else 1 - self._rate
+            ratio = base**power_of_rate
+            return geometric(self._rounds(sizes, ratio=ratio), ratio)
+        exponent = (2 / 3 if pure else 2 / 5) if self.accelerated else 0.0
+        return power(self._rounds(sizes, exponent), exponent)
+
+    def plan(
+        self,
+        n_tasks: int,
+        n_features: int,
+        *,
+        n_outputs: int = 1,
+        n_rows: int | None = None,
+    ) -> Plan:
+        """Return what a fit would release and cost, and how many tasks Assumption 1 asks for.
+
+        The assumption is that of the paper's utility theorems, with its constant taken as 1: an
+        order of magnitude from which on their bounds say something, no threshold of use.
+        """
+        planned = super().plan(n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows)
+        if not self._private:
+            return planned
+        needed = theory_tasks(
+            n_features,
+            self.epsilon,
+            self._delta(n_tasks),
+            diagonal=self._pattern == "group-sparse",
+        )
+        return dataclasses.replace(planned, tasks_needed=needed)
 
     @property
     def _asked_for_moments(self) -> bool:
@@ -191,7 +269,7 @@ class StructuredEstimator(HierarchicalPrior):
             "n_tasks": sizes.n_tasks,
             "n_features": sizes.n_features,
             "n_outputs": sizes.n_outputs,
-            "shares": tuple(float(w) for w in self._shares(self._delta(sizes.n_tasks))),
+            "shares": tuple(float(w) for w in self._shares(sizes)),
             "clip": None if self.clip == "auto" else float(self.clip),
             "diagonal": self._pattern == "group-sparse",
             "fit_intercept": self.fit_intercept,
@@ -204,17 +282,23 @@ class StructuredEstimator(HierarchicalPrior):
                 return hierarchical
         if self.update == "fit":
             return ModelProtectedProtocol(**self._settings(sizes), rows=self._row_protection(sizes))
-        return ProximalProtocol(**self._settings(sizes), **self._proximal_settings())
+        return ProximalProtocol(**self._settings(sizes), **self._proximal_settings(sizes))
 
-    def _proximal_settings(self) -> dict[str, Any]:
-        strength = _STRENGTH[self.shrinkage] if self.alpha == "auto" else float(self.alpha)
+    def _strength(self, sizes: Sizes) -> float:
+        if self.alpha == "theory":
+            clip = 1.0 if self.clip == "auto" else float(self.clip)
+            return theory_threshold(sizes.n_tasks, sizes.n_features, clip)
+        return _STRENGTH[self.shrinkage] if self.alpha == "auto" else float(self.alpha)
+
+    def _proximal_settings(self, sizes: Sizes) -> dict[str, Any]:
         printed = self.mechanism == PUBLISHED
         return {
-            "strength": strength,
+            "strength": self._strength(sizes),
             "shrinkage": "soft-threshold" if printed else self.shrinkage,
             "accelerated": self.accelerated,
             "strong_convexity": float(self.strong_convexity),
             "as_printed": printed,
+            "average": self.iterate == "average",
         }
 
     def _row_protection(self, sizes: Sizes) -> RowProtection | None:

@@ -20,18 +20,22 @@ class LowRankRegressor(MultiTaskRegressor, StructuredEstimator):
     alpha : "auto" or float
         At ``epsilon=inf`` the strength of the trace norm on the sum of the tasks' mean losses,
         features scaled to unit variance ("auto": cross-validation within tasks). With
-        ``update="proximal"`` the public strength of the shared map. With ``update="fit"`` every
-        task finds the strength by its own leave-one-out errors.
+        ``update="proximal"`` the public strength of the shared map; "theory" is the order of the
+        paper's theorems, for "soft-threshold". With ``update="fit"`` every task finds the strength
+        by its own leave-one-out errors.
     mechanism : "auto", "gaussian", "two-sided-wishart" or "wishart-published"
         "auto" is Gaussian, or two-sided Wishart if ``delta=0``. The published one leaks.
     clip : "auto" or float
         "auto" sends directions; a number is a public radius.
-    n_rounds : "auto" or int
-        Releases, 1 for ``update="fit"`` and 10 for "proximal"; the budget is divided.
+    n_rounds : "auto", "theory" or int
+        Releases, 1 for ``update="fit"`` and 10 for "proximal"; the budget is divided. "theory":
+        the paper's theorems (`tacit.protocols._theory`), for "proximal".
     update : "fit" or "proximal"
         Fit at home to the end under the released shape, or the paper's gradient rounds.
     shrinkage : "optimal" or "soft-threshold"
         How the noisy moment is read; "soft-threshold" is the paper's with a safe shift.
+    iterate : "last" or "average"
+        What "soft-threshold" rounds end with; the average is that of Theorems 3, 7 and 8.
     accelerated, strong_convexity : bool, float
         Momentum, and a ridge term μ/2‖w‖², of the gradient rounds.
     allocation, allocation_ratio : "auto" or float, float or None

@@ -43,6 +43,7 @@ class _LowRankSparse(StructuredEstimator):
         n_rounds: int | str = "auto",
         update: str = "fit",
         shrinkage: str = "optimal",
+        iterate: str = "last",
         accelerated: bool = True,
         strong_convexity: float = 0.0,
         allocation: float | str = "auto",
@@ -67,6 +68,7 @@ class _LowRankSparse(StructuredEstimator):
             n_rounds=n_rounds,
             update=update,
             shrinkage=shrinkage,
+            iterate=iterate,
             accelerated=accelerated,
             strong_convexity=strong_convexity,
             allocation=allocation,
@@ -108,7 +110,7 @@ class _LowRankSparse(StructuredEstimator):
         strength = 0.1 if self.own_alpha == "auto" else float(self.own_alpha)
         return ProximalDecomposedProtocol(
             **settings,
-            **self._proximal_settings(),
+            **self._proximal_settings(sizes),
             sparse=self.own,
             sparse_strength=strength,
         )

@@ -92,6 +92,7 @@ class Plan:
     bytes_down: int
     bytes_total: int
     curator_memory: int
+    tasks_needed: float | None = None  # by a theorem's assumption, up to its constant
 
     @classmethod
     def of_schedule(
@@ -212,6 +213,11 @@ class Plan:
             ("network, whole run", _bytes(self.bytes_total)),
             ("curator memory", _bytes(self.curator_memory)),
         ]
+        if self.tasks_needed is not None:
+            enough = "yes" if self.n_tasks >= self.tasks_needed else "not by the theorems"
+            rows.append(
+                ("enough tasks", f"{enough}: Assumption 1 asks for about {self.tasks_needed:,.3g}")
+            )
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 

@@ -45,7 +45,7 @@ from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["Maps", "ProximalHome", "ProximalProtocol", "SharedMap"]
 
-_ITERATES = ("steps", "proposed", "mapped", "own", "own_mapped")
+_ITERATES = ("steps", "proposed", "mapped", "own", "own_mapped", "total")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class ProximalHome:
 
     ``proposed`` is w^(t) after the gradient step, ``mapped`` ŵ^(t) after the map; ``own`` and
     ``own_mapped`` are the same of the part q; ``drift`` is the step that the loss alone would take
-    from the task's own fit; ``heard`` counts the maps taken in.
+    from the task's own fit; ``total`` is the sum of all mapped models; ``heard`` counts the maps
+    taken in.
     """
 
     outputs: Outputs
@@ -105,6 +106,7 @@ class ProximalHome:
     mapped: Array
     own: Array
     own_mapped: Array
+    total: Array
     offsets: Array
     drift: Array | float = 0.0
     heard: int = 0
@@ -124,6 +126,8 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         μ of a ridge term (μ/2)‖w‖² added to every task's loss.
     sparse : "entries", "tasks", "ridge" or None
         Penalty of a part q that stays at home (Algorithm 4 and its remark); None has no such part.
+    average : bool
+        Return the average of all rounds' models instead of the last, with "soft-threshold".
     as_printed : bool
         Map the *clipped* model, start where ``start_at_zero`` says, and read only the last
         release, as the paper prints it.
@@ -148,6 +152,7 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
     strong_convexity: float = 0.0
     sparse: str | None = None
     sparse_strength: float = 0.1
+    average: bool = False
     as_printed: bool = False
     start_at_zero: bool = False
 
@@ -205,7 +210,9 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         shape = (rows.n_tasks, len(centred), centred[0].n_features)
         nothing: Array = np.zeros(shape, dtype=centred[0].X.dtype)
         steps = np.zeros(rows.n_tasks)
-        return ProximalHome(outputs, objectives, steps, nothing, nothing, nothing, nothing, means)
+        return ProximalHome(
+            outputs, objectives, steps, nothing, nothing, nothing, nothing, nothing, means
+        )
 
     def _own_models(self, home: ProximalHome) -> Array:
         """Return every task's single-task fit, in the coordinates of the centred rows."""
@@ -258,14 +265,23 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         beta = self._momentum(t, home.steps)
         point = _ahead(mapped, home.mapped, beta)
         if self.sparse is None:
-            return replace(home, proposed=self._stepped(home, point), mapped=mapped)
+            proposed, total = self._stepped(home, point), home.total + mapped
+            return replace(home, proposed=proposed, mapped=mapped, total=total)
         own_mapped = self._own_prox(home.own, home.steps)
         own_point = _ahead(own_mapped, home.own_mapped, beta)
         together = point + own_point
         move = together - self._stepped(home, together)
         own = own_point - move
         own[..., self._width(home) :] = 0.0
-        return replace(home, proposed=point - move, mapped=mapped, own=own, own_mapped=own_mapped)
+        total = home.total + mapped + own_mapped
+        return replace(
+            home,
+            proposed=point - move,
+            mapped=mapped,
+            own=own,
+            own_mapped=own_mapped,
+            total=total,
+        )
 
     def _mapped(self, home: ProximalHome, shared: SharedMap) -> Array:
         """Return M w for every model; an intercept column stays as it is."""
@@ -313,7 +329,7 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
             return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
         home = self._caught_up(home, public)
         d = self._width(home)
-        W = home.mapped + home.own_mapped
+        W = home.total / home.heard if self.average else home.mapped + home.own_mapped
         coef = np.asarray(W[..., :d], dtype=np.float64)
         level = np.asarray(W[..., d], dtype=np.float64) if W.shape[-1] > d else 0.0
         if not self.fit_intercept:

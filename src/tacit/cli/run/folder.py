@@ -47,6 +47,7 @@ __all__ = [
     "LEDGER",
     "RunFolder",
     "ledger_of_run",
+    "load_intake",
     "load_run",
     "table_csv",
     "unfinished",
@@ -69,6 +70,7 @@ _FILES = (
     "model.onnx",
     SEAL,
     SIGNATURE,
+    "transfer.json",
 )
 _INTAKE = "intake"
 _UNFINISHED = "unfinished"
@@ -263,16 +265,24 @@ def load_run(folder: Path) -> tuple[Any, Intake, Array, dict[str, Any]]:
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(folder))
     model = load(folder)
+    intake, fill, manifest = load_intake(folder)
+    check_files(folder, model.privacy_)
+    if tuple(manifest["tasks"]) != tuple(model.task_names_):
+        raise ModelFileError(f"{folder}: model and {_INTAKE}/ belong to different runs; fit again")
+    return model, intake, fill, manifest
+
+
+def load_intake(folder: Path) -> tuple[Intake, Array, dict[str, Any]]:
+    """Return how files become the features of the model in a folder."""
     if not (folder / _INTAKE).is_dir():
         raise ModelFileError(
             f"{folder}: holds a model but not how files become its features ({_INTAKE}/ is "
             "missing); use a folder written by tacit fit or tacit export"
         )
-    check_files(folder, model.privacy_)
     kind, manifest, arrays = models.read(folder / _INTAKE)
-    if kind != "intake" or tuple(manifest["tasks"]) != tuple(model.task_names_):
+    if kind != "intake":
         raise ModelFileError(f"{folder}: model and {_INTAKE}/ belong to different runs; fit again")
-    return model, Intake.from_json(manifest["intake"]), np.asarray(arrays["fill"]), manifest
+    return Intake.from_json(manifest["intake"]), np.asarray(arrays["fill"]), manifest
 
 
 def table_csv(rows: Iterable[Mapping[str, Any]]) -> str:
