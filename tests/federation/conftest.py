@@ -20,7 +20,7 @@ METHODS = {
     ),
     "mean regularised": ("mean-regularized", "regression", {"epsilon": 50.0, "n_rounds": 3}),
     "group sparse": ("group-sparse", "regression", {"epsilon": 50.0}),
-    "relationships": ("task-relationship", "regression", {"epsilon": 50.0}),
+    "relationships": ("task-relationship", "regression", {"epsilon": 2000.0}),
     "averaged": ("averaged", "classification", {"epsilon": 50.0}),
     "moments, untrusted": ("shared-moments", "classification", {"epsilon": 5.0}),
     "moments, trusted": (
