@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,8 @@ from tacit.privacy.schedule import Call, Round, Schedule, in_turn
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["Outcome", "Parties", "Progress", "conduct", "fold", "history_of", "late_models"]
-__all__ += ["rehearse"]
+__all__ = ["Outcome", "Parties", "Progress", "charge_rest", "conduct", "fold", "history_of"]
+__all__ += ["late_models", "read_on", "rehearse"]
 
 Progress = Callable[[int, int], None]
 
@@ -39,8 +39,11 @@ class Parties(typing.Protocol):
         """Public number of tasks."""
         ...
 
-    def order(self, rounds: Sequence[Round]) -> Sequence[Call]:
-        """Return the calls of a run in order, from public quantities and nobody's rows."""
+    def order(self, rounds: Sequence[Round]) -> Collection[Call]:
+        """Return the calls of a run in order, from public quantities and nobody's rows.
+
+        It may be found on the way, as messages arrive; then every call waits for one.
+        """
         ...
 
     def ask(
@@ -68,8 +71,14 @@ class Outcome:
 
 def fold(protocol: Protocol[Any, Any], schedule: Schedule, billboard: Billboard) -> Any:
     """Return the public state that a billboard's releases lead to; anybody can do this."""
-    public = protocol.opening()
-    for posting in billboard:
+    return read_on(protocol, schedule, protocol.opening(), billboard)
+
+
+def read_on(
+    protocol: Protocol[Any, Any], schedule: Schedule, public: Any, postings: Iterable[Posting]
+) -> Any:
+    """Return the public state after further postings."""
+    for posting in postings:
         if not posting.call:  # posted beside the conversation, such as a search's score
             continue
         call = Call.from_json(posting.call)
@@ -91,7 +100,7 @@ def conduct(
     billboard: Billboard,
     *,
     entropy: Entropy,
-    order: Sequence[Call] | None = None,
+    order: Collection[Call] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Run ``protocol``; every release goes through ``billboard``, which charges it first.
@@ -129,10 +138,10 @@ def late_models(protocol: Protocol[Any, Any], rows: TaskSet, public: Any) -> Arr
 
 def rehearse(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
     """Post every release of a schedule without its value: what a run will charge and state."""
-    _charge_rest(schedule, billboard, seeded=seeded)
+    charge_rest(schedule, billboard, seeded=seeded)
 
 
-def _charge_rest(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
+def charge_rest(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
     """Post every turn that nobody took, without a value."""
     taken = {(posting.call.get("round"), posting.call.get("turn")) for posting in billboard}
     for call in in_turn(schedule.rounds):
@@ -162,7 +171,7 @@ def _conducted(
     parties: Parties,
     billboard: Billboard,
     entropy: Entropy,
-    order: Sequence[Call] | None,
+    order: Collection[Call] | None,
     progress: Progress | None,
 ) -> Outcome:
     for round in schedule.rounds:
@@ -176,7 +185,7 @@ def _conducted(
         round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         ended = _untaken(schedule, billboard[made]) if made < done else protocol.settled(public)
         if ended:
-            _charge_rest(schedule, billboard, seeded=not entropy.system)
+            charge_rest(schedule, billboard, seeded=not entropy.system)
             break
         if made < done:
             _same(call, mechanism, billboard[made])

@@ -370,6 +370,7 @@ class Billboard:
                 if self._folder is not None:
                     _write(self._folder / f"{posting.number:08d}.npz", [posting])
                 self._postings.append(posting)
+                self._turns.add(posting)
         return len(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
