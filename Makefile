@@ -38,7 +38,7 @@ FEDERATION := .venv-federation
 $(FEDERATION)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(FEDERATION)
 	$(FEDERATION)/bin/python -m pip install --quiet --upgrade pip
-	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest
+	$(FEDERATION)/bin/python -m pip install --quiet --editable ".[federation]" pytest hypothesis
 	touch $(FEDERATION)/.ready
 
 test-federation: $(FEDERATION)/.ready
