@@ -12,7 +12,7 @@ from tacit.privacy import Billboard, Ledger
 
 from .conftest import closed, sites_of, terms_of
 
-N_POINTS = int(os.environ.get("TACIT_CRASHES", "6"))
+N_POINTS = int(os.environ.get("TACIT_CRASHES", "4"))
 
 
 class Recorded(InProcess):
