@@ -180,16 +180,18 @@ def data_of(name: str, seed: int) -> tuple[Rows, Rows]:
     return (X[first], y[first], task[first]), (X[second], y[second], task[second])
 
 
+def alone(classes: bool) -> Any:
+    """Return the single-task baseline."""
+    return SingleTaskClassifier(classes=(0, 1)) if classes else SingleTaskRegressor()
+
+
 def differences(
     name: str, seed: int, epsilons: tuple[float, ...]
 ) -> tuple[float, dict[Any, float]]:
     """Return single-task's score and the differences by (aggregation, ε)."""
     (X, y, task), test = data_of(name, seed)
     classes = SETS[name][2]
-    alone = (SingleTaskClassifier(classes=(0, 1)) if classes else SingleTaskRegressor()).fit(
-        X, y, tasks=task
-    )
-    base, found = scored(alone, *test), {}
+    base, found = scored(alone(classes).fit(X, y, tasks=task), *test), {}
     for aggregation in ("untrusted", "trusted"):
         for number, epsilon in enumerate(epsilons):
             options: dict[str, Any] = {

@@ -31,6 +31,10 @@ _FORMS: dict[str, dict[str, dict[str, Any]]] = {
     "low-rank-sparse": {'`shared="group-sparse"`': {"shared": "group-sparse"}},
     "task-relationship": {"`clip=1.0`": {"clip": 1.0}},
     "averaged": {"`clip=1.0`": {"clip": 1.0}},
+    "asynchronous": {
+        '`aggregation="trusted"`': {"aggregation": "trusted"},
+        "`delta=0.0`": {"delta": 0.0},
+    },
     "shared-moments": {'`aggregation="trusted"`': {"aggregation": "trusted"}},
 }
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tacit.tasks import TaskSet
 
 __all__ = [
+    "AsynchronousClassifier",
+    "AsynchronousRegressor",
     "AveragedClassifier",
     "AveragedRegressor",
     "BudgetExceeded",

@@ -8,6 +8,7 @@ which need a source, are not among them; those of `tacit.neural` are where its e
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,13 @@ from tacit.errors import InvalidInput
 if TYPE_CHECKING:
     from tacit.privacy.plan import Plan
 
-__all__ = ["estimator_class", "methods", "plan"]
+__all__ = ["Advice", "advise", "estimator_class", "methods", "plan"]
 
+# What to try, by what is to be hidden: methods that decide from public numbers whether to speak.
+_CANDIDATES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "party": (("shared-prior", {}),),
+    "row": (("shared-moments", {}), ("shared-moments", {"aggregation": "trusted"})),
+}
 _SUFFIXES = ("Regressor", "Classifier")
 
 
@@ -55,6 +61,47 @@ def estimator_class(method: str, kind: str) -> Any:
     if use not in methods()[method]:
         raise InvalidInput(f"method={method!r}: does not do {use}; choose another method")
     return methods()[method][use]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A method that can help, with the settings it needs, or single-task learning; and why."""
+
+    method: str
+    settings: dict[str, Any]
+    reason: str
+
+
+def advise(
+    n_tasks: int,
+    n_features: int,
+    *,
+    protect: str = "party",
+    n_rows: int | None = None,
+    epsilon: float = 1.0,
+) -> Advice:
+    """Return the first method whose releases can stand out of their noise, from public numbers.
+
+    Parameters
+    ----------
+    protect : "party" or "row"
+        What is to be hidden: all of a party's rows and its model, or every single row.
+    n_rows : int
+        Rows of all parties; needed where rows are hidden.
+    """
+    if protect not in _CANDIDATES:
+        raise InvalidInput(f"protect={protect!r}: must be one of {', '.join(_CANDIDATES)}")
+    if protect == "row" and n_rows is None:
+        raise InvalidInput("n_rows=None: whether rows can be hidden depends on how many there are")
+    for method, settings in _CANDIDATES[protect]:
+        made = plan(method, n_tasks, n_features, n_rows=n_rows, epsilon=epsilon, **settings)
+        if made.releases:
+            trust = f", curator {made.trust}" if made.trust != "untrusted" else ""
+            reason = f"{n_tasks} parties stand out of noise that hides one {protect}{trust}"
+            return Advice(method, dict(settings), reason)
+    other = "" if protect == "row" else "; hiding single rows may still let them learn together"
+    reason = f"noise that hides one {protect} would hide what {n_tasks} parties share{other}"
+    return Advice("single-task", {}, reason)
 
 
 def plan(

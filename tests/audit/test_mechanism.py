@@ -83,7 +83,7 @@ def test_a_seed_repeats_the_audit_and_none_does_not():
     assert audit_mechanism("laplace", **options, random_state=3) == audit_mechanism(
         "laplace", **options, random_state=3
     )
-    fresh = [audit_mechanism("laplace", **options).epsilon_lower for _ in range(3)]
+    fresh = [audit_mechanism("laplace", **options).event for _ in range(3)]
     assert len(set(fresh)) > 1
 
 

@@ -177,15 +177,32 @@ def test_warnings_of_leaking_mechanisms_are_lines_of_their_own(fit, table):
     assert "NOT private" in result.stderr
 
 
+def test_plan_answers_whole_parties_or_single_rows_with_a_method_that_can_help(run):
+    given = ("plan", "--tasks", "20", "--features", "8")
+    assert run(*given, "--protect", "party").stdout.startswith("single-task: ")
+    rows = run(*given, "--protect", "row", "--rows", "6000")
+    assert rows.stdout.startswith("shared-moments: ")
+    assert "untrusted" in rows.stdout
+    few = run(*given, "--protect", "row", "--rows", "60")
+    assert "curator trusted" in few.stdout
+    none = run(*given, "--protect", "row", "--rows", "60", "--epsilon", "0.1")
+    assert none.stdout.startswith("single-task: ")
+    many = run("plan", "--tasks", "2000", "--features", "8", "--protect", "party")
+    assert many.stdout.startswith("shared-prior: ")
+    assert run(*given, "--protect", "row").exit_code == 2
+    assert run(*given, "--protect", "village").exit_code == 2
+
+
 def test_the_demo_ends_with_table_statement_audit_and_report(run):
     result = run("demo")
     assert result.exit_code == 0, result.stderr
-    for text in ("single-task", "pooled", "private MTL", "non-private MTL", "ε = 1", "Audit: "):
+    shown = ("single-task", "pooled", "single rows", "non-private MTL", "ε = 1", "Audit: ")
+    for text in shown:
         assert text in result.stdout
     assert "joint differential privacy" in result.stdout
     assert result.stdout.rstrip().endswith("report.html")
     page = Path(result.stdout.rstrip().rsplit("Report: ", 1)[1])
-    assert "400 invented parties" in page.read_text(encoding="utf-8")
+    assert "Twenty invented hospitals" in page.read_text(encoding="utf-8")
     shown = next(line for line in result.stdout.splitlines() if "Of what learning together" in line)
     assert int(shown.split("parties and ")[1].split(" %")[0]) > 40  # of the gain, in private
     assert run("demo", "--epsilon", "-1").exit_code == 2

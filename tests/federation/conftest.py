@@ -20,7 +20,7 @@ METHODS = {
     ),
     "mean regularised": ("mean-regularized", "regression", {"epsilon": 50.0, "n_rounds": 3}),
     "group sparse": ("group-sparse", "regression", {"epsilon": 50.0}),
-    "relationships": ("task-relationship", "regression", {"epsilon": 50.0}),
+    "relationships": ("task-relationship", "regression", {"epsilon": 2000.0}),
     "averaged": ("averaged", "classification", {"epsilon": 50.0}),
     "moments, untrusted": ("shared-moments", "classification", {"epsilon": 5.0}),
     "moments, trusted": (
@@ -36,8 +36,15 @@ METHODS = {
 }
 
 
+ASYNCHRONOUS = (
+    "asynchronous",
+    "regression",
+    {"epsilon": 500.0, "n_rounds": 5, "target_bound": 4.0, "row_norm": 3.0, "gate": False},
+)
+
+
 def terms_of(name, *, seed=None, **options):
-    method, kind, settings = METHODS[name]
+    method, kind, settings = ASYNCHRONOUS if name == "asynchronous" else METHODS[name]
     settings = {**settings, "delta": 1e-5}
     if seed is not None:
         settings["random_state"] = seed

@@ -137,7 +137,8 @@ class Live:
 
     def local(self, terms):
         settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}
-        estimator = estimator_class(terms.method, terms.kind)(**settings)
+        ledger = Ledger(":memory:", epsilon=terms.settings["epsilon"], delta=0.1)
+        estimator = estimator_class(terms.method, terms.kind)(**settings, ledger=ledger)
         X, y = (np.concatenate([self.rows[n][part] for n in terms.sites]) for part in (0, 1))
         return estimator.fit(
             X, y, tasks=np.repeat(terms.sites, [len(self.rows[n][1]) for n in terms.sites])

@@ -9,13 +9,15 @@ from tacit.estimators import load
 from tacit.federation import Coordinator, InProcess, Interrupted, Refused, simulate
 from tacit.federation.wire import unpack
 from tacit.methods import estimator_class
+from tacit.privacy import Ledger
 
 from .conftest import FEATURES, METHODS, NAMES, closed, rows_of, sites_of, terms_of
 
 
 def local(terms, rows):
     settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}
-    estimator = estimator_class(terms.method, terms.kind)(**settings)
+    ledger = Ledger(":memory:", epsilon=terms.settings["epsilon"], delta=0.1)
+    estimator = estimator_class(terms.method, terms.kind)(**settings, ledger=ledger)
     X, y = (np.concatenate([rows[name][part] for name in NAMES]) for part in (0, 1))
     return estimator.fit(X, y, tasks=np.repeat(NAMES, [len(rows[name][1]) for name in NAMES]))
 

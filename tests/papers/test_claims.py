@@ -13,7 +13,11 @@ from tacit.reproduce import Claim, Record, judge
 from tacit.reproduce._claims import VERDICTS, with_published
 
 try:
-    FIGURES = reproduce.available()
+    FIGURES = {
+        name: path
+        for name, path in reproduce.available().items()
+        if (path.parent / "__init__.py").exists()  # others check by themselves
+    }
 except DataNotFound:  # an installed wheel has no papers
     FIGURES = {}
 ALONE = ("single task, one λ", "single task", "Direct")  # the strongest first

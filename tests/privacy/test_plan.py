@@ -17,8 +17,9 @@ from tacit.privacy.accounting import compose
 from tacit.privacy.noise.perturb import SeededEntropy
 
 # Methods that protect whole tasks; shared moments protects rows and needs their number.
-PRIVATE = sorted(set(methods()) - {"pooled", "single-task", "shared-moments"})
-TASKS = [method for method in methods() if method != "shared-moments"]
+OF_ROWS = ("shared-moments", "asynchronous")
+PRIVATE = sorted(set(methods()) - {"pooled", "single-task", *OF_ROWS})
+TASKS = [method for method in methods() if method not in OF_ROWS]
 ROUNDS = {"low-rank": 5, "low-rank-sparse": 5, "group-sparse": 5, "mean-regularized": 5}
 SETTINGS = [
     *((method, {}) for method in PRIVATE),

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
-from tacit.protocols._hierarchical_plan import Loudness, alone, evidence_radius, grid, plan
+from tacit.protocols._hierarchical_plan import (
+    Loudness,
+    alone,
+    evidence_radius,
+    grid,
+    most_shapes,
+    plan,
+)
 from tacit.protocols._hierarchical_reading import (
     SPREAD_WEIGHT,
     MeanReading,
@@ -21,6 +28,7 @@ from tacit.protocols._hierarchical_reading import (
     read_evidence,
     read_spreads,
     read_votes,
+    shaped_mean,
     sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
@@ -201,3 +209,33 @@ def test_the_radius_of_evidence_grows_as_noise_falls():
     assert evidence_radius(1.0) == 2.0
     assert evidence_radius(0.05) == pytest.approx(10.0)
     assert evidence_radius(0.0) == 40.0
+
+
+def test_where_tasks_never_differ_noise_is_not_taken_for_a_mean():
+    rng = np.random.default_rng(8)
+    root = np.diag(np.sqrt([10.0, 10.0, *[0.01] * 18]))
+    shift = np.array([3.0, -2.0, *[0.0] * 18])
+    moved = shift + 0.5 * rng.normal(size=20)
+    found = shaped_mean(moved, 0.5, root)
+    assert np.linalg.norm(found[:2] - shift[:2]) < 1.2
+    assert np.linalg.norm(found[2:]) < 0.2 * np.linalg.norm(moved[2:])
+
+
+def test_without_noise_a_mean_stays_what_it_is():
+    moved = np.array([3.0, -2.0, 0.1])
+    np.testing.assert_allclose(shaped_mean(moved, 0.0, np.eye(3)), moved, rtol=1e-6)
+
+
+def test_a_mean_that_noise_explains_is_none():
+    moved = 0.3 * np.random.default_rng(9).normal(size=40)
+    assert np.linalg.norm(shaped_mean(moved, 0.5, np.eye(40))) < 0.1 * np.linalg.norm(moved)
+
+
+def test_patterns_look_for_their_own_shapes_only():
+    assert most_shapes("any", "squared") == 6
+    assert _plan(0.02, pattern="group-sparse").moment
+    assert not _plan(0.02, pattern="any", n_features=3).moment
+    names = dict(_plan(1e-4, pattern="related", n_tasks=50).shares)
+    assert "own models" in names
+    assert "own models" not in dict(_plan(0.1, pattern="related", n_tasks=50).shares)
+    assert "own models" not in dict(_plan(1e-4, pattern="any", n_tasks=50).shares)

@@ -67,7 +67,7 @@ def test_names_cannot_become_markup(tmp_path, read, hospitals):
     evil = "</title><script>alert(1)</script>\"' onload=x <b>&amp;\x00\ud800"
     rename = lambda labels: np.where(labels == "Dunmere", evil, labels)  # noqa: E731
     X, X2 = (frame.rename(columns={"age": "<img src=x onerror=alert(2)>"}) for frame in (X, X2))
-    model = tacit.TaskRelationshipRegressor(epsilon=80.0).fit(X, y, tasks=rename(tasks))
+    model = tacit.TaskRelationshipRegressor(epsilon=80.0, clip=1.0).fit(X, y, tasks=rename(tasks))
     for party in (None, evil):
         page = _checked(
             read(

@@ -34,6 +34,7 @@ SETTINGS = {
 ONLY = {
     "single-task": ("plain", "test-size"),
     "shared-moments": ("plain", "test-size"),
+    "asynchronous": ("plain", "test-size"),
 }
 OWN = ("P1", "P3")
 
@@ -54,8 +55,8 @@ def _fewer(name, rows):
 
 
 CHANGES = {"moved": _moved, "more rows": _more, "fewer rows": _fewer}
-# Shared moments declares everybody's number of rows public.
-PUBLIC_SIZES = ("shared-moments",)
+# These declare everybody's number of rows public.
+PUBLIC_SIZES = ("shared-moments", "asynchronous")
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -17,7 +17,13 @@ __all__ = ["plan"]
 def plan(
     tasks: Annotated[int, typer.Option(help="Number of parties.")],
     features: Annotated[int, typer.Option(help="Number of features.")],
-    method: Annotated[str, typer.Option(help="See: tacit methods.")] = DEFAULT,
+    method: Annotated[
+        str | None, typer.Option(help="See: tacit methods. Default: what --protect asks for.")
+    ] = None,
+    protect: Annotated[
+        str | None,
+        typer.Option(help="party (all its rows and its model) or row: choose a method for it."),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget (default 1).")] = None,
     delta: Delta = None,
     mechanism: Annotated[str | None, typer.Option(help="Kind of noise.")] = None,
@@ -38,10 +44,15 @@ def plan(
 ) -> None:
     """Print the noise, the bytes and the memory of a run, from public numbers only.
 
+    Whole parties or single rows? How many parties, how many rows? With --protect and --rows the
+    first method is planned whose releases can stand out of their noise.
+
     Example: tacit plan --tasks 139 --features 27 --method low-rank --epsilon 1 --rounds 10
+    Example: tacit plan --tasks 20 --features 8 --protect row --rows 600
     """
     output = begin(quiet=quiet, as_json=json)
     from tacit.cli.run.build import build
+    from tacit.methods import advise
 
     given = {
         "epsilon": epsilon,
@@ -51,8 +62,20 @@ def plan(
         "n_rounds": number_or_auto("--rounds", rounds, int),
         "unknown_task": unknown_task,
     }
+    settings = settings_of(set or ())
+    if protect is not None and method is None:
+        advice = advise(
+            tasks,
+            features,
+            protect=protect,
+            n_rows=rows,
+            epsilon=1.0 if epsilon is None else epsilon,
+        )
+        method, settings = advice.method, {**advice.settings, **settings}
+        output.show(f"{method}: {advice.reason}", "")
+    method = method or DEFAULT
     kind = "regression" if outputs == 1 else "multiclass"
-    estimator = build(method, kind, given, settings_of(set or ()))
+    estimator = build(method, kind, given, settings)
     made = estimator.plan(tasks, features, n_outputs=outputs, n_rows=rows)
     output.show(made.table())
     output.result(dataclasses.asdict(made))

@@ -51,7 +51,8 @@ def reproduce(
         output.result({"figures": names})
         return
     if recorded:
-        found = {name: papers.judge_recorded(name) for name in names}
+        kept = [name for name in names if papers.keeps_results(name)] if every else names
+        found = {name: papers.judge_recorded(name) for name in kept}
     else:
         cores = jobs or os.cpu_count() or 1
         shown = not (quiet or json)

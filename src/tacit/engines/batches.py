@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tacit.numerics.stacks import finite_models
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.noise.entropy import Entropy
-from tacit.privacy.schedule import Call, Round
+from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
@@ -98,7 +98,8 @@ class Batches:
                     yield first, last - first, self._recalled(first, call)
                 return
         for first, rows in self._batches():
-            yield first, rows.n_tasks, self._home(first, rows, call)
+            if call.task is None or first <= call.task < first + rows.n_tasks:
+                yield first, rows.n_tasks, self._home(first, rows, call)
 
     def _recalled(self, first: int, call: Call) -> Any:
         """Return the home of a batch that answers without its rows; None if there is none."""
@@ -123,6 +124,10 @@ class Batches:
         if self._shelf is not None and (memory is not before or not self._shelf.holds(first)):
             self._shelf.put(first, call, memory)
 
+    def order(self, rounds: Sequence[Round]) -> tuple[Call, ...]:
+        """Return every turn, of everybody or, where they take turns apart, round robin."""
+        return in_turn(rounds, self.n_tasks)
+
     def ask(
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> Iterator[AnyArray]:
@@ -136,13 +141,32 @@ class Batches:
             home, said = self._protocol.speak(home, public, call, asked)
             _check_said(said, len(members), round)
             if round.at_task or round.distributed:
-                bounded = _bounded(said, round)
+                bounded = self._bounded(said, round, call, first + members)
                 noised = self._noised(bounded, mechanism, call, first + members)
                 home = self._protocol.keep(home, noised, call) if round.at_task else home
                 yield noised if round.at_task else noised.sum(axis=0)  # on one public step: exact
             else:
                 yield from _sums(said, round)
             self._keep(first, home, call, before)
+
+    def _bounded(
+        self, messages: Array | RowMessages, round: Round, call: Call, places: IntArray
+    ) -> Array:
+        """Return what tasks may hand out: bounded messages, or their sums over bounded rows.
+
+        Rows that toss coins whether to join do so here, each task's by its own source.
+        """
+        if not isinstance(messages, RowMessages):
+            return round.bound(messages)
+        if round.by_row:
+            source = self._entropy.child("call", call.number)
+            counts = np.diff(messages.offsets)
+            joined = [
+                round.cohort.draw(int(count), source.child("rows of task", int(place)))
+                for count, place in zip(counts, places, strict=True)
+            ]
+            messages = messages.only(np.concatenate([np.asarray(coins) for coins in joined]))
+        return round.bound.by_task(messages)
 
     def _noised(self, messages: Array, mechanism: Mechanism, call: Call, places: IntArray) -> Array:
         source = self._entropy.child("call", call.number)
@@ -219,13 +243,6 @@ def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None
             f"round {round.name!r}: {count} tasks were asked, but {len(messages)} spoke; return "
             "the messages of those who joined"
         )
-
-
-def _bounded(messages: Array | RowMessages, round: Round) -> Array:
-    """Return what tasks may hand out: bounded messages, or their sums over bounded rows."""
-    if isinstance(messages, RowMessages):
-        return round.bound.by_task(messages)
-    return round.bound(messages)
 
 
 def _sums(messages: Array | RowMessages, round: Round) -> Iterator[Array]:

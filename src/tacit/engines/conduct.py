@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from tacit.privacy.schedule import Call, Round, Schedule, in_turn
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet
 
-__all__ = ["Outcome", "Parties", "Progress", "conduct", "fold", "history_of", "late_models"]
-__all__ += ["rehearse"]
+__all__ = ["Outcome", "Parties", "Progress", "charge_rest", "conduct", "fold", "history_of"]
+__all__ += ["late_models", "read_on", "rehearse"]
 
 Progress = Callable[[int, int], None]
 
@@ -37,6 +37,13 @@ class Parties(typing.Protocol):
     @property
     def n_tasks(self) -> int:
         """Public number of tasks."""
+        ...
+
+    def order(self, rounds: Sequence[Round]) -> Collection[Call]:
+        """Return the calls of a run in order, from public quantities and nobody's rows.
+
+        It may be found on the way, as messages arrive; then every call waits for one.
+        """
         ...
 
     def ask(
@@ -64,15 +71,26 @@ class Outcome:
 
 def fold(protocol: Protocol[Any, Any], schedule: Schedule, billboard: Billboard) -> Any:
     """Return the public state that a billboard's releases lead to; anybody can do this."""
-    public = protocol.opening()
-    for posting in billboard:
+    return read_on(protocol, schedule, protocol.opening(), billboard)
+
+
+def read_on(
+    protocol: Protocol[Any, Any], schedule: Schedule, public: Any, postings: Iterable[Posting]
+) -> Any:
+    """Return the public state after further postings."""
+    for posting in postings:
         if not posting.call:  # posted beside the conversation, such as a search's score
             continue
         call = Call.from_json(posting.call)
         _expected(schedule, call, posting.label)
-        if schedule.rounds[call.round].posted:
+        if schedule.rounds[call.round].posted and posting.value.size:
             public = protocol.read(public, posting.value, call, schedule.mechanisms[call.round])
     return public
+
+
+def _untaken(schedule: Schedule, posting: Posting) -> bool:
+    """Return whether a posting is of a turn that nobody took, since the run had settled."""
+    return schedule.rounds[posting.call["round"]].posted and not posting.value.size
 
 
 def conduct(
@@ -82,7 +100,7 @@ def conduct(
     billboard: Billboard,
     *,
     entropy: Entropy,
-    order: Iterable[Call] | None = None,
+    order: Collection[Call] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Run ``protocol``; every release goes through ``billboard``, which charges it first.
@@ -90,14 +108,19 @@ def conduct(
     Parameters
     ----------
     order
-        Calls in the order in which they are made; by default every turn of every round, asked of
-        everybody or of a cohort.
+        Calls in the order in which they are made; by default the engine's: every turn of every
+        round, asked of everybody, of a cohort, or of single tasks as they come.
 
     A billboard that holds releases already is where the run goes on: they are read, and calls that
     they answer are not made again.
 
+    A run ends early where the protocol says, from releases, that it has settled. Turns that nobody
+    took by then are charged all the same, without a value: when to stop was read off the releases,
+    so that what was not spent must not be given back as if that had been known in advance.
+
     Guarantee: a value reaches ``read`` only after ``billboard.post`` has charged the ledger for it.
-    A cohort is drawn here, handed to the engine, and kept nowhere.
+    A cohort is drawn here, handed to the engine, and kept nowhere. One task is asked alone only
+    where it adds the noise itself.
     """
     with quiet_arithmetic():
         return _conducted(protocol, schedule, parties, billboard, entropy, order, progress)
@@ -115,11 +138,19 @@ def late_models(protocol: Protocol[Any, Any], rows: TaskSet, public: Any) -> Arr
 
 def rehearse(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
     """Post every release of a schedule without its value: what a run will charge and state."""
+    charge_rest(schedule, billboard, seeded=seeded)
+
+
+def charge_rest(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> None:
+    """Post every turn that nobody took, without a value."""
+    taken = {(posting.call.get("round"), posting.call.get("turn")) for posting in billboard}
     for call in in_turn(schedule.rounds):
+        if (call.round, call.turn) in taken:
+            continue
         round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         nothing = np.empty(0)
         release = Release(nothing, mechanism.event, mechanism.name, mechanism.sound, seeded)
-        _post(billboard, release, round, call)
+        _post(billboard, release, round, replace(call, number=len(billboard)))
 
 
 def _post(billboard: Billboard, release: Release, round: Round, call: Call) -> Posting:
@@ -140,7 +171,7 @@ def _conducted(
     parties: Parties,
     billboard: Billboard,
     entropy: Entropy,
-    order: Iterable[Call] | None,
+    order: Collection[Call] | None,
     progress: Progress | None,
 ) -> Outcome:
     for round in schedule.rounds:
@@ -148,10 +179,14 @@ def _conducted(
     public, done = fold(protocol, schedule, billboard), len(billboard)
     if not all(posting.call for posting in billboard):
         raise PrivacyLeak("the billboard holds releases of no call; a run goes on with its own")
-    calls = in_turn(schedule.rounds) if order is None else order
-    total = sum(round.turns for round in schedule.rounds)
+    calls = parties.order(schedule.rounds) if order is None else order
+    total = len(calls)
     for made, call in enumerate(calls):
         round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
+        ended = _untaken(schedule, billboard[made]) if made < done else protocol.settled(public)
+        if ended:
+            charge_rest(schedule, billboard, seeded=not entropy.system)
+            break
         if made < done:
             _same(call, mechanism, billboard[made])
             if not round.posted:  # homes say it again, to themselves, with the noise of their key
@@ -179,6 +214,11 @@ def _released(
     parties: Parties,
     entropy: Entropy,
 ) -> Release:
+    if call.task is not None and not round.at_task:
+        raise PrivacyLeak(
+            f"round {round.name!r}: task {call.task} was asked alone, but its noise is meant for "
+            "the sum of all; ask everybody, or let tasks add the noise"
+        )
     if round.at_task:
         parts = list(parties.ask(call, public, round, mechanism, None))
         value = np.concatenate(parts) if call.task is None else parts[0][0]
@@ -230,6 +270,7 @@ def history_of(schedule: Schedule, billboard: Billboard) -> tuple[dict[str, Any]
                 "name": schedule.rounds[call.round].name,
                 "mechanism": mechanism.name,
                 "scale": float(mechanism.scale),
+                **({} if call.task is None else {"task": call.task, "turn": call.turn}),
             }
         )
     return tuple(rows)

@@ -10,6 +10,7 @@ import pkgutil
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from tacit.estimators._files import load
 from tacit.estimators._private import PrivateEstimator
+from tacit.estimators.asynchronous import AsynchronousClassifier, AsynchronousRegressor
 from tacit.estimators.averaged import AveragedClassifier, AveragedRegressor
 from tacit.estimators.feature_split import FeatureSplitTransferClassifier
 from tacit.estimators.group_sparse import GroupSparseClassifier, GroupSparseRegressor
@@ -26,6 +27,8 @@ from tacit.estimators.transfer import TransferClassifier
 from tacit.transfer.package import SourcePackage
 
 __all__ = [
+    "AsynchronousClassifier",
+    "AsynchronousRegressor",
     "AveragedClassifier",
     "AveragedRegressor",
     "FeatureSplitTransferClassifier",

@@ -87,7 +87,7 @@ class Coordinator:
             self.terms.save(self.folder / TERMS)
         known = self._agreed()
         staged = self.terms.staged()
-        total = len(in_turn(staged.schedule.rounds))
+        total = len(in_turn(staged.schedule.rounds, len(self.terms.sites)))
         self._status.note(phase="running", round=0, rounds=total)
         if not staged.schedule.rounds:
             board = Billboard()

@@ -6,6 +6,7 @@ ledgers and rules are is in each party's own ``local/tacit.json``, which no job 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import re
@@ -52,45 +53,62 @@ class FlarePost:
 
     def __init__(self, controller: Controller, fl_ctx: Any, abort_signal: Any) -> None:
         self._controller, self._fl_ctx, self._abort = controller, fl_ctx, abort_signal
+        self._arrived: queue.Queue[tuple[Task, str, Answer]] = queue.Queue()
+        self._asked: dict[str, Task] = {}  # the one request outstanding at each site
 
     def ask(
         self, task: str, requests: dict[str, bytes], seconds: float
     ) -> Iterator[tuple[str, Answer]]:
         """Yield answers as they arrive."""
-        arrived: queue.Queue[tuple[str, Answer]] = queue.Queue()
-        there = {client.name for client in self._fl_ctx.get_engine().get_clients()}
-        waiting, end = set(requests) & there, time.monotonic() + seconds
-        asked = [self._sent(task, name, requests[name], arrived) for name in sorted(waiting)]
-        for name in sorted(set(requests) - there):
-            yield name, Interrupted(f"{name}: is not part of this attempt")
+        for name, request in requests.items():
+            self.send(task, name, request)
+        waiting, end = set(requests), time.monotonic() + seconds
         try:
-            while waiting and time.monotonic() < end:
-                if self._abort.triggered:
-                    raise Interrupted("the attempt was aborted")
-                try:
-                    name, answer = arrived.get(timeout=_SLICE)
-                except queue.Empty:
-                    continue
-                if name in waiting:
-                    waiting.discard(name)
-                    yield name, answer
+            while waiting:
+                found = self.receive(end - time.monotonic())
+                if found is None:
+                    return
+                waiting.discard(found[0])
+                yield found
         finally:
-            for one in asked:
-                if one.completion_status is None:
-                    self._controller.cancel_task(one, fl_ctx=self._fl_ctx)
+            for name in waiting:
+                self._give_up(name)
 
-    def _sent(
-        self, task: str, name: str, request: bytes, arrived: queue.Queue[tuple[str, Answer]]
-    ) -> Task:
+    def send(self, task: str, site: str, request: bytes) -> None:
+        """Send one request; an earlier one that is still out is given up."""
+        self._give_up(site)
+
         def received(client_task: Any, fl_ctx: Any) -> None:  # noqa: ARG001 - called by keyword
-            arrived.put((name, _answer(name, client_task.result)))
+            self._arrived.put((one, site, _answer(site, client_task.result)))
             client_task.result = None
 
         data = Shareable()
         data["request"] = request
         one = Task(name=task, data=data, result_received_cb=received)
-        self._controller.send(task=one, fl_ctx=self._fl_ctx, targets=[name])
-        return one
+        self._asked[site] = one
+        if site in {client.name for client in self._fl_ctx.get_engine().get_clients()}:
+            self._controller.send(task=one, fl_ctx=self._fl_ctx, targets=[site])
+        else:
+            gone = Interrupted(f"{site}: is not part of this attempt")
+            self._arrived.put((one, site, gone))
+
+    def receive(self, seconds: float) -> tuple[str, Answer] | None:
+        """Return the next answer; those to requests that were given up are dropped."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self._abort.triggered:
+                raise Interrupted("the attempt was aborted")
+            with contextlib.suppress(queue.Empty):
+                one, site, answer = self._arrived.get(timeout=_SLICE)
+                if self._asked.get(site) is one:
+                    del self._asked[site]
+                    return site, answer
+        return None
+
+    def _give_up(self, site: str) -> None:
+        one = self._asked.pop(site, None)
+        if one is not None and one.completion_status is None:
+            self._controller.cancel_task(one, fl_ctx=self._fl_ctx)
 
 
 def _answer(name: str, result: Any) -> Answer:

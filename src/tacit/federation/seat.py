@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import AnyArray, Array
-from tacit.engines import Batches, Checkpoint, fold
-from tacit.engines.conduct import history_of
+from tacit.engines import Batches, Checkpoint
+from tacit.engines.conduct import charge_rest, history_of, read_on
 from tacit.estimators._private import Conversation
 from tacit.federation import sums
 from tacit.federation.errors import Refused
@@ -70,6 +70,7 @@ class Seat:
             )
         self._outbox = Billboard.load(self._kept.folder / "releases", self._reservation)
         self.board = Billboard.load(folder / "board")
+        self._state, self._n_read = self.staged.protocol.opening(), 0
         self._said = {_key(Call.from_json(posting.call)): posting for posting in self._outbox}
 
     def read(self, postings: bytes) -> int:
@@ -77,7 +78,12 @@ class Seat:
         return self.board.take(postings) if postings else len(self.board)
 
     def _public(self) -> Any:
-        return fold(self.staged.protocol, self.staged.schedule, self.board)
+        """Return the public state that the postings read so far lead to."""
+        new = [self.board[number] for number in range(self._n_read, len(self.board))]
+        protocol, schedule = self.staged.protocol, self.staged.schedule
+        self._state = read_on(protocol, schedule, self._state, new)
+        self._n_read = len(self.board)
+        return self._state
 
     def _round(self, call: Call) -> tuple[Round, Mechanism]:
         schedule = self.staged.schedule
@@ -157,10 +163,11 @@ class Seat:
 
     def finish(self) -> Any:
         """Return the site's own fitted estimator, from its rows and what everybody can read."""
-        expected = len(in_turn(self.staged.schedule.rounds))
-        if len(self.board) != expected:
-            raise Refused(f"{self.name}: the run is not over; {len(self.board)} of {expected} read")
         schedule, sizes = self.staged.schedule, self.staged.sizes
+        taken = {_key(Call.from_json(posting.call)) for posting in self.board}
+        left = [call for call in in_turn(schedule.rounds) if _key(call) not in taken]
+        if left:
+            raise Refused(f"{self.name}: the run is not over; {len(left)} turns are left")
         with quiet_arithmetic():
             public = self._public()
             models = np.concatenate(list(self._homes.finish(public)))
@@ -172,9 +179,17 @@ class Seat:
         estimator.n_features_in_ = len(self.terms.features)
         estimator.feature_names_in_ = np.asarray(self.terms.features, dtype=object)
         estimator._take(estimator._found(run, sizes), (self.name,))
+        self._settle()
+        return estimator
+
+    def _settle(self) -> None:
+        """Give back what was not used; not where the run ended early because of releases."""
+        rounds = self.staged.schedule.rounds
+        early = any(rounds[p.call["round"]].posted and not p.value.size for p in self.board)
+        if early:
+            charge_rest(self.staged.schedule, self._outbox, seeded=self.terms.seeded)
         if self._reservation is not None:
             self._reservation.close()
-        return estimator
 
 
 def _key(call: Call) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class InProcess:
 
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self._sites = dict(sites)
+        self._sent: collections.deque[tuple[str, str, bytes]] = collections.deque()
 
     def ask(
         self,
@@ -34,10 +36,24 @@ class InProcess:
     ) -> Iterator[tuple[str, Answer]]:
         """Yield every site's answer."""
         for name, request in requests.items():
-            try:
-                yield name, self._sites[name].answer(task, request)
-            except Refused as refusal:
-                yield name, refusal
+            yield name, self._answer(task, name, request)
+
+    def _answer(self, task: str, name: str, request: bytes) -> Answer:
+        try:
+            return self._sites[name].answer(task, request)
+        except Refused as refusal:
+            return refusal
+
+    def send(self, task: str, site: str, request: bytes) -> None:
+        """Keep one request until `receive`."""
+        self._sent.append((task, site, request))
+
+    def receive(self, seconds: float) -> tuple[str, Answer] | None:  # noqa: ARG002
+        """Return the answer to the request that waits longest."""
+        if not self._sent:
+            return None
+        task, site, request = self._sent.popleft()
+        return site, self._answer(task, site, request)
 
 
 @dataclass(frozen=True)

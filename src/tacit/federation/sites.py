@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,16 @@ import numpy as np
 
 from tacit._files import write_whole
 from tacit._types import AnyArray, Array
+from tacit.errors import InvalidInput
 from tacit.federation import sums
+from tacit.federation.arrivals import Arrivals
 from tacit.federation.errors import Interrupted, Refused
 from tacit.federation.gate import check_message, most_bytes
 from tacit.federation.terms import Terms
 from tacit.federation.wire import pack, unpack
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.mechanisms import Mechanism, Shares
-from tacit.privacy.schedule import Call, Round
+from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.privacy.unit import Unit
 
 __all__ = ["Answer", "Post", "Sites", "Watch", "opened"]
@@ -51,6 +53,14 @@ class Post(typing.Protocol):
         """
         ...
 
+    def send(self, task: str, site: str, request: bytes) -> None:
+        """Send one request; the answer comes by `receive`."""
+        ...
+
+    def receive(self, seconds: float) -> tuple[str, Answer] | None:
+        """Return the next answer to a request that was sent, or None if none came in time."""
+        ...
+
 
 class Sites:
     """The parties of a federated run (`tacit.engines.conduct.Parties`).
@@ -67,6 +77,7 @@ class Sites:
         self._terms, self._post, self._board = terms, post, billboard
         self._folder, self._watch = folder, watch
         self._known = dict.fromkeys(terms.sites, 0)
+        self._arrivals: Arrivals | None = None
         folder.mkdir(exist_ok=True)
 
     @property
@@ -78,6 +89,15 @@ class Sites:
         """Note how many postings a site has read."""
         self._known[site] = count
 
+    def order(self, rounds: Sequence[Round]) -> Collection[Call]:
+        """Return every turn of everybody; where tasks take turns apart, as messages arrive."""
+        if not any(round.apart for round in rounds):
+            return in_turn(rounds)
+        if len(rounds) != 1:
+            raise InvalidInput("rounds: sites come as they like in a conversation of one round")
+        self._arrivals = Arrivals(self, self._terms.sites, self._board, rounds[0])
+        return self._arrivals
+
     def ask(
         self,
         call: Call,
@@ -87,6 +107,9 @@ class Sites:
         joined: AnyArray | None,
     ) -> Iterator[AnyArray]:
         """Yield the messages of those who answered, or all sites' releases in order."""
+        if self._arrivals is not None:
+            yield self._arrivals.message[None]
+            return
         if call.number < len(self._board):  # said before a restart; sites have kept it
             return
         names = [
@@ -217,8 +240,52 @@ class Sites:
                 found[int(path.stem)] = gone
         return found
 
-    def tell(self, call: Call, public: Any) -> None:
-        """Do nothing: sites read the billboard with the next request."""
+    def tell(self, call: Call, public: Any) -> None:  # noqa: ARG002
+        """Answer the one site that spoke; others read the billboard with the next request."""
+        if self._arrivals is not None and call.task is not None:
+            self._arrivals.answered(self._terms.sites[call.task])
+
+    def next_at(self, number: int) -> str | None:
+        """Return whose message was settled to be release ``number``, if any was."""
+        path = self._folder / f"{number:08d}.next"
+        return path.read_text() if path.exists() else None
+
+    def settle(self, number: int, name: str) -> None:
+        """Write down whose message is release ``number``, before it is charged."""
+        write_whole(self._folder / f"{number:08d}.next", name)
+
+    def sent(self, name: str, call: Call) -> None:
+        """Send one site a call, with the postings that it lacks."""
+        self._post.send("speak", name, self._request(name, {"call": call.to_json()}))
+
+    def arrived(self, call_of: Callable[[str], Call], round: Round) -> tuple[str, AnyArray]:
+        """Wait for the next message; raise `Interrupted` if none comes within the deadline."""
+        while True:
+            found = self._post.receive(self._terms.deadline)
+            if found is None:
+                raise Interrupted("no site answered within the deadline")
+            name, answer = found
+            try:
+                header, arrays = opened(answer, most_bytes(round))
+                if set(header) == {"known"}:
+                    self._known[name] = max(0, min(int(header["known"]), len(self._board)))
+                    self.sent(name, call_of(name))
+                    continue
+                value = check_message(
+                    header,
+                    arrays,
+                    run=self._terms.run,
+                    call=call_of(name),
+                    round=round,
+                    n_rows=self._rows_of(name, round),
+                )
+            except (Refused, Interrupted) as error:
+                self._watch(name, _said(error))
+                if self._terms.late != "go on":
+                    raise Interrupted(f"{name}: {error}") from None
+                continue  # without it: it is not asked again in this attempt
+            self._watch(name, f"took turn {call_of(name).turn + 1}")
+            return name, value
 
     def finish(self, public: Any) -> Iterator[Array]:  # noqa: ARG002
         """Yield nothing: personal models stay at the sites; see `told_the_end`."""

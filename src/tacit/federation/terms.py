@@ -158,7 +158,7 @@ class Terms:
         )
         staged = Staged(self.estimator, sizes, *self.estimator._staged(sizes))
         for round in staged.schedule.rounds:
-            if not isinstance(round.cohort, Everyone):
+            if not isinstance(round.cohort, Everyone) and not round.by_row:
                 raise InvalidInput(
                     f"round {round.name!r}: who is asked shows on the network, so that a cohort "
                     "hides nobody; let everybody join every round"

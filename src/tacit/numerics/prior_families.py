@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.local_fit import (
     STRENGTHS,
@@ -32,7 +32,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_TEMPER = {"squared": 0.25, "logistic": 0.5}
+_TEMPER = {"squared": 1.0, "logistic": 0.5}
 
 
 @dataclass(frozen=True)
@@ -71,23 +71,18 @@ def family_fit(
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
         paths += [_path(fit, tasks, family, intercept) for family in families]
-        n_own = len(paths[0].coef)
-        offered = sum(len(path.coef) for path in paths[1:])
-        odds = np.full(n_own + offered, favour - np.log(offered))
-        odds[:n_own] = -np.log(n_own)
-        errors = np.concatenate([path.loo_errors for path in paths])
-        weights = _weights(errors, odds, tasks.counts.astype(np.float64), loss)
-        own = _own(tasks, loss, paths[0], intercept)
-        share = np.ascontiguousarray(weights[:n_own].T).sum(axis=1)
-        shared = weights[n_own:]
-        coef = weighted(shared, np.concatenate([path.coef for path in paths[1:]]))
-        offset = weighted(shared, np.concatenate([path.intercept for path in paths[1:]]))
-        return LocalFit(*settled(share[:, None] * own.coef + coef, share * own.intercept + offset))
+        within = [leave_one_out_weights(path.loo_errors, tasks.counts, loss) for path in paths]
+        share = _between([path.loo_errors for path in paths], within, favour, tasks.counts, loss)
+        own = _own(tasks, loss, paths[0], within[0], intercept)
+        offered = np.concatenate([w * part for w, part in zip(within[1:], share[1:], strict=True)])
+        coef = weighted(offered, np.concatenate([path.coef for path in paths[1:]]))
+        offset = weighted(offered, np.concatenate([path.intercept for path in paths[1:]]))
+        coef += share[0][:, None] * own.coef
+        return LocalFit(*settled(coef, share[0] * own.intercept + offset))
 
 
-def _own(tasks: TaskSet, loss: Loss, path: Any, intercept: bool) -> LocalFit:
-    """Return the fit of `local_fit` from its path."""
-    weights = leave_one_out_weights(path.loo_errors, tasks.counts, loss)
+def _own(tasks: TaskSet, loss: Loss, path: Any, weights: Array, intercept: bool) -> LocalFit:
+    """Return the fit of `local_fit` from its path and weights."""
     fit = LocalFit(*settled(weighted(weights, path.coef), weighted(weights, path.intercept)))
     return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
@@ -108,12 +103,26 @@ def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
     return replace(path, coef=path.coef[..., :d], intercept=path.coef[..., d])
 
 
-def _weights(errors: Array, odds: Array, counts: Array, loss: Loss) -> Array:
-    """Return weights (a, m) from leave-one-out errors (a, m), prior log-odds (a,), rows (m,)."""
-    by_task = np.ascontiguousarray(errors.T)
+def _between(
+    errors: Sequence[Array], within: Sequence[Array], favour: float, counts: IntArray, loss: Loss
+) -> Array:
+    """Return each family's share (f, m), the task's own first.
+
+    The strengths of a family are averaged softly first, as a task alone averages them; families
+    are then weighed by the errors that this leaves, more sharply.
+    """
+    left = np.stack([_mean(part, each) for part, each in zip(within, errors, strict=True)])
+    by_task = np.ascontiguousarray(left.T)
     if loss.name == "squared":
         by_task = 0.5 * np.log(np.maximum(by_task, np.finfo(float).tiny))
     best = by_task.min(axis=1, keepdims=True)
     gain = np.where(np.isfinite(by_task), best - by_task, -np.inf)
+    odds = np.full(len(errors), favour - np.log(len(errors) - 1))
+    odds[0] = 0.0
     score = odds + _TEMPER[loss.name] * counts[:, None] * gain
     return np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+
+
+def _mean(weights: Array, errors: Array) -> Array:
+    """Return the weighted mean over axis 0; fits of infinite error have no weight."""
+    return np.asarray(np.sum(np.where(weights > 0, weights * errors, 0.0), axis=0))

@@ -77,6 +77,10 @@ class Reservation:
         """Record, durably, that messages with the reserved row noise are about to be made."""
         self._charge(Unit.ROW, {text: n for text, n in self.left[Unit.ROW].items() if n}, mark)
 
+    def note(self, *, mark: str) -> None:
+        """Record, durably, what is about to be published at no cost beyond what was charged."""
+        self._charge(self.unit, {}, mark)
+
     def _charge(self, unit: Unit, asked: dict[str, int], mark: str | None) -> None:
         left = self.left[unit]
         for text, count in asked.items():

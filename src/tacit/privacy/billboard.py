@@ -71,8 +71,10 @@ def _hash(before: str, facts: dict[str, Any], value: AnyArray) -> str:
     return linked_hash(before, canonical(facts), value.dtype.str, str(value.shape), digest)
 
 
-def _charge(reservation: Reservation, posting: Posting) -> None:
-    if posting.unit is reservation.unit:
+def _charge(reservation: Reservation, posting: Posting, *, paid: bool) -> None:
+    if paid:
+        reservation.note(mark=posting.hash)
+    elif posting.unit is reservation.unit:
         reservation.charge(posting.event, mark=posting.hash)
     elif posting.unit is Unit.ROW:
         reservation.charge_rows(mark=posting.hash)
@@ -80,6 +82,57 @@ def _charge(reservation: Reservation, posting: Posting) -> None:
         raise LedgerError(
             f"a release for the unit {posting.unit}: the run reserved {reservation.unit}"
         )
+
+
+class _Turns:
+    """Who has taken which turn, among the postings that single tasks made."""
+
+    def __init__(self, postings: Iterable[Posting] = ()) -> None:
+        self._first: dict[tuple[Any, Any], Posting] = {}
+        self._takers: dict[tuple[Any, Any], set[Any]] = {}
+        self._paid: set[int] = set()
+        for posting in postings:
+            self.add(posting)
+
+    @staticmethod
+    def _key(posting: Posting) -> tuple[Any, Any]:
+        return posting.call.get("round"), posting.call.get("turn")
+
+    def paid(self, posting: Posting) -> bool:
+        """Return whether the turn of a posting was charged already, for another task.
+
+        Raises `PrivacyLeak` if its task has taken the turn, or the turn was of another event.
+        """
+        first = self._first.get(self._key(posting)) if posting.call else None
+        if first is None:
+            return False
+        task, takers = posting.call.get("task"), self._takers[self._key(posting)]
+        if task is None and takers == {None}:  # everybody again: charged again
+            return False
+        if task is None or None in takers or task in takers:
+            raise PrivacyLeak(
+                f"release {posting.number}: turn {posting.call.get('turn')} of round "
+                f"{posting.call.get('round')} was taken by task {task} before; a task that speaks "
+                "again takes its next turn"
+            )
+        if (first.event, first.unit) != (posting.event, posting.unit):
+            raise PrivacyLeak(
+                f"release {posting.number}: {posting.event} for a turn that was charged as "
+                f"{first.event}; all tasks' noise of one turn must be alike"
+            )
+        return True
+
+    def add(self, posting: Posting) -> None:
+        """Take a posting in; raises as `paid`."""
+        if self.paid(posting):
+            self._paid.add(posting.number)
+        if posting.call:
+            self._first.setdefault(self._key(posting), posting)
+            self._takers.setdefault(self._key(posting), set()).add(posting.call.get("task"))
+
+    def counts(self, posting: Posting) -> bool:
+        """Return whether a posting was charged by itself."""
+        return posting.number not in self._paid
 
 
 def _packed(postings: Iterable[Posting]) -> bytes:
@@ -131,6 +184,15 @@ class Billboard:
     computes from the billboard and its own data is jointly private at the billboard's cost, for
     the unit and adjacency of the reservation.
 
+    Parallel composition: a call that names one task releases that task's message, with the task's
+    own noise (`conduct` refuses any other). A turn of a round is charged when the first task takes
+    it, and not again for the others. *Proof.* Take two neighbouring data sets; they differ in data
+    of one task t. Given what stands on the billboard, every message of another task, and who speaks
+    next, has the same law under both. So the likelihood ratio of the whole list is the product of
+    the ratios of t's own postings alone: an adaptive composition of t's turns, whatever lies
+    between them. No task takes a turn twice (`PrivacyLeak`), and all tasks' noise of one turn has
+    the same event; hence t's turns are among those charged, each once, for every t.
+
     Parameters
     ----------
     reservation : Reservation, optional
@@ -150,6 +212,7 @@ class Billboard:
         self._folder = None if folder is None else Path(folder)
         self._owed: frozenset[str] = frozenset()
         self._postings: list[Posting] = []
+        self._turns = _Turns()
         self._lock = threading.Lock()
         self._copy = False
 
@@ -161,6 +224,7 @@ class Billboard:
         self.reservation = self._folder = None
         self._owed = frozenset()
         self._postings = list(postings)
+        self._turns = _Turns(postings)
         self._lock = threading.Lock()
         self._copy = True
 
@@ -193,8 +257,9 @@ class Billboard:
                 hash="",
             )
             posting = replace(draft, hash=_hash(self.head, _facts(draft), frozen))
+            paid = self._turns.paid(posting)
             if not self._owed and self.reservation is not None:
-                _charge(self.reservation, posting)
+                _charge(self.reservation, posting, paid=paid)
             elif self._owed and posting.hash not in self._owed:
                 raise PrivacyLeak(
                     f"release {posting.number} was charged before the run was interrupted, for "
@@ -204,6 +269,7 @@ class Billboard:
                 _write(self._folder / f"{posting.number:08d}.npz", [posting])
             self._owed = self._owed - {posting.hash}
             self._postings.append(posting)
+            self._turns.add(posting)
         return posting
 
     @property
@@ -212,14 +278,19 @@ class Billboard:
         return self._postings[-1].hash if self._postings else _GENESIS
 
     @property
+    def charged(self) -> tuple[Posting, ...]:
+        """The postings that were charged: all but those of a turn that another task had taken."""
+        return tuple(posting for posting in self._postings if self._turns.counts(posting))
+
+    @property
     def owes(self) -> bool:
         """Whether a release was charged before a crash, and must come out as the same bytes."""
         return bool(self._owed)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events of all postings, in order."""
-        return tuple(posting.event for posting in self._postings)
+        """The events of all postings that were charged, in order."""
+        return tuple(posting.event for posting in self.charged)
 
     @property
     def sound(self) -> bool:
@@ -299,6 +370,7 @@ class Billboard:
                 if self._folder is not None:
                     _write(self._folder / f"{posting.number:08d}.npz", [posting])
                 self._postings.append(posting)
+                self._turns.add(posting)
         return len(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -331,6 +403,7 @@ class Billboard:
             billboard = cls(reservation)
             whole, billboard._postings = _read(place)
         billboard.verify(whole)
+        billboard._turns = _Turns(billboard._postings)
         if reservation is not None and place.is_dir():
             kept = {posting.hash for posting in billboard}
             billboard._owed = frozenset(reservation.marks - kept)

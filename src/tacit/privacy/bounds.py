@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._check import positive, positive_integer
-from tacit._types import Array, IntArray
+from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
@@ -117,6 +117,11 @@ class RowMessages:
     def __len__(self) -> int:
         """Return the number of tasks."""
         return len(self.offsets) - 1
+
+    def only(self, joined: AnyArray) -> RowMessages:
+        """Return the messages with zero in place of every row that did not join, (N,)."""
+        chosen = joined.reshape(-1, *(1,) * (self.values.ndim - 1))
+        return RowMessages(np.where(chosen, self.values, 0.0), self.offsets)
 
 
 @dataclass(frozen=True)

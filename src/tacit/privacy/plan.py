@@ -113,7 +113,8 @@ class Plan:
             size = math.prod(round.shape)
             released = size * (n_tasks if round.at_task else 1)
             up += round.turns * share * math.prod(round.sent)
-            down += round.turns * released * (1 if round.posted else 0)
+            # Who speaks alone is answered alone.
+            down += round.turns * (size if round.apart else released) * round.posted
             # The sum, the noise, what is read off it and a copy on its way out.
             held = max(held, released * (1 if round.at_task else 4))
         unit = schedule.rounds[-1].unit if schedule.rounds else Unit.TASK

@@ -185,6 +185,8 @@ class AsynchronousPerIterationPublished(_Published):
         n, the rows of the task.
     step_size
         α for the noise on q (Lemma 1); 1 for the noise on the gradient (Lemma 2).
+    share
+        Part of ε that this noise is for: ε₂/(ε₁ + ε₂), the first noise having the rest.
 
     Guarantee: none over a run. The sensitivity is that of one step from a fixed q, but q carries
     the data of all earlier steps (hundreds of times the bound after a thousand steps), and the
@@ -196,6 +198,7 @@ class AsynchronousPerIterationPublished(_Published):
     derivative_bound: float
     n_rows: int
     step_size: float = 1.0
+    share: float = 1.0
     name: ClassVar[str] = "asynchronous-per-iteration-published"
     reason: ClassVar[str] = (
         "its sensitivity is that of one step from a fixed q, but q carries the data of earlier "
@@ -212,7 +215,7 @@ class AsynchronousPerIterationPublished(_Published):
     @property
     def reach(self) -> float:
         """S = 2·step·C₁C₂/n, that of one step."""
-        return self.scale * self.epsilon
+        return self.scale * self.epsilon * self.share
 
     def noise_norm(self, shape: tuple[int, ...]) -> float:
         """Return the root of the expected squared norm of one vector of ``shape``."""
@@ -223,11 +226,15 @@ class AsynchronousPerIterationPublished(_Published):
     def scale(self) -> float:
         """The printed scale of the length, S/ε."""
         bound = 2 * self.step_size * self.row_norm * self.derivative_bound / self.n_rows
-        return bound / self.epsilon
+        return bound / (self.epsilon * self.share)
+
+    def deviation(self, shape: tuple[int, ...]) -> float:
+        """Return the standard deviation of an entry of one vector of ``shape``."""
+        return self.scale * math.sqrt(math.prod(shape) + 1)
 
     def perturbed(self, value: ArrayLike, entropy: Entropy) -> Floats:
-        """Return ``value`` plus the printed noise, one vector over the whole array."""
-        return perturb_gamma_vector(value, self.scale, entropy)
+        """Return ``value`` plus the printed noise: one vector, or one a task of a stack."""
+        return perturb_gamma_vector(value, self.scale, entropy, rows=np.ndim(value) > 2)
 
 
 @dataclass(frozen=True)

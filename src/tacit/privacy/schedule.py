@@ -165,9 +165,14 @@ class Round:
         How often it happens: in all if the curator adds the noise, to each task if tasks do.
     unit
         What is protected.
+    cohort
+        Who joins: tasks, by a draw of the curator; or, where tasks add noise for their rows, the
+        rows of each, by coins that are tossed at home and told nobody.
     posted
         False for a release that only the curator sees, inside later messages: it is charged and
         stands on the billboard without its value.
+    apart
+        Tasks take their turns one by one, as they come; only where they add the noise themselves.
     """
 
     name: str
@@ -180,17 +185,29 @@ class Round:
     noise: Place = field(default_factory=Curator)
     cohort: Cohort = field(default_factory=Everyone)
     posted: bool = True
+    apart: bool = False
 
     def __post_init__(self) -> None:
         _check.positive("share", self.share, remedy="give a weight, 1.0 for equal ones")
         _check.positive_integer("turns", self.turns, remedy="a round happens at least once")
-        if not isinstance(self.noise, Curator) and not isinstance(self.cohort, Everyone):
+        hidden = isinstance(self.cohort, Everyone) or self.by_row
+        if not isinstance(self.noise, Curator) and not hidden:
             raise InvalidInput(f"round {self.name!r}: noise at the task has no cohort to hide in")
+        if self.apart and not self.at_task:
+            raise InvalidInput(
+                f"round {self.name!r}: a sum has no part that one task could release"
+            )
 
     @property
     def at_task(self) -> bool:
         """Whether every task adds its own noise."""
         return isinstance(self.noise, AtTask)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the cohort is one of rows, drawn at home."""
+        poisson = isinstance(self.cohort, Poisson)
+        return poisson and self.at_task and self.unit is Unit.ROW
 
     @property
     def distributed(self) -> bool:
@@ -229,12 +246,19 @@ class Call:
         return cls(**body)
 
 
-def in_turn(rounds: Sequence[Round]) -> tuple[Call, ...]:
-    """Return every turn of every round, one after the other, for everybody."""
+def in_turn(rounds: Sequence[Round], n_tasks: int | None = None) -> tuple[Call, ...]:
+    """Return every turn of every round, one after the other.
+
+    Everybody is asked together; with ``n_tasks``, of rounds that tasks take ``apart`` every task by
+    itself, in the order of their places.
+    """
     calls: list[Call] = []
     for index, round in enumerate(rounds):
-        first = len(calls)
-        calls += [Call(first + turn, index, turn=turn) for turn in range(round.turns)]
+        alone = round.apart and n_tasks is not None
+        tasks: Sequence[int | None] = range(n_tasks or 0) if alone else (None,)
+        for turn in range(round.turns):
+            first = len(calls)
+            calls += [Call(first + at, index, task, turn) for at, task in enumerate(tasks)]
     return tuple(calls)
 
 
@@ -335,6 +359,21 @@ class Schedule:
     def cost(self, unit: Unit, delta: float) -> Cost:
         """Return what the whole schedule costs one unit."""
         return compose(self.events(unit), delta=delta, adjacency=self.adjacency)
+
+    def course(self, unit: Unit, delta: float) -> tuple[tuple[float, float], ...]:
+        """Return, after every turn, what it costs a unit alone and what all costs by then.
+
+        Guarantee: only the second number is one; what a single step costs says nothing of a run.
+        """
+        events = self.events(unit)
+        alone = {event: self._epsilon([event], delta) for event in set(events)}
+        return tuple(
+            (alone[event], self._epsilon(events[: number + 1], delta))
+            for number, event in enumerate(events)
+        )
+
+    def _epsilon(self, events: list[Event], delta: float) -> float:
+        return float(compose(events, delta=delta, adjacency=self.adjacency).epsilon)
 
     def trust(self, unit: Unit) -> str:
         """Return whether the curator must be trusted: "trusted" if it sees anything unnoised.
@@ -449,6 +488,11 @@ def _made(
 ) -> Mechanism:
     made = kind.of_round(round, strength, adjacency)
     if isinstance(round.cohort, Poisson) and round.cohort.rate < 1:
+        if kind.family != "gaussian":
+            raise InvalidInput(
+                f"round {round.name!r}: a Poisson cohort is accounted with Gaussian noise only, "
+                f"not {kind.name!r}; use delta > 0, or no sampling"
+            )
         return PoissonGaussian(made.reach, strength, round.cohort.rate)
     if isinstance(round.noise, Distributed):
         return _in_shares(made, round, round.noise, n_tasks)

@@ -167,7 +167,9 @@ class Statement:
         """State what a finished run guarantees, from its billboard.
 
         Guarantee: ε is the tight cost at ``delta`` of exactly the releases on the billboard, whose
-        noise was fixed in advance. Of an empty billboard others learn nothing: ε = δ = 0.
+        noise was fixed in advance; a turn that tasks take one by one counts once, as the parts of
+        different tasks compose in parallel (`Billboard`). Of an empty billboard others learn
+        nothing: ε = δ = 0.
 
         Parameters
         ----------
@@ -176,7 +178,7 @@ class Statement:
         mechanisms : iterable of str, optional
             By default the part of each posting's label after the last ``": "``.
         """
-        postings = [posting for posting in billboard if posting.unit == unit]
+        postings = [posting for posting in billboard.charged if posting.unit == unit]
         cost = compose(
             [posting.event for posting in postings],
             delta=delta,

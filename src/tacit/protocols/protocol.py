@@ -65,6 +65,10 @@ class Protocol(ABC, Generic[Public, Home]):
     def finish(self, home: Home, public: Public) -> Array:
         """Return the personal models, task on axis 0."""
 
+    def settled(self, public: Public) -> bool:  # noqa: ARG002
+        """Return whether nothing more need be asked, from what is public; the rest is charged."""
+        return False
+
     def shown(self, public: Public) -> Shared:  # noqa: ARG002
         """Return what the public state tells a reader, for a report."""
         return Shared()

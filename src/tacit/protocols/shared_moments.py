@@ -40,9 +40,9 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
-# Log-odds for what was shared, before a site's own rows speak: 9 to 1 where it is well known, and
+# Log-odds for what was shared, before a site's own rows speak: 3 to 1 where it is well known, and
 # none where noise is loud, so that a site of few rows is not led by it.
-_FAVOUR, _DOUBT = math.log(9.0), 6.0
+_FAVOUR, _DOUBT = math.log(3.0), 2.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 

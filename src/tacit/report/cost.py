@@ -80,15 +80,14 @@ def _cumulative(billboard: Billboard, statement: Statement) -> dict[int, float]:
         return {}
     from tacit.privacy.accounting import compose
 
-    events = billboard.events
-    stride = math.ceil(len(events) / _MOST_PREFIXES)
+    charged = billboard.charged
+    stride = math.ceil(len(charged) / _MOST_PREFIXES)
     costs = {}
-    for t in range(len(events)):
-        if (len(events) - 1 - t) % stride == 0:
-            cost = compose(
-                list(events[: t + 1]), delta=statement.delta, adjacency=statement.adjacency
-            )
-            costs[t] = float(cost.epsilon)
+    for t, posting in enumerate(charged):
+        if (len(charged) - 1 - t) % stride == 0:
+            events = [earlier.event for earlier in charged[: t + 1]]
+            cost = compose(events, delta=statement.delta, adjacency=statement.adjacency)
+            costs[posting.number] = float(cost.epsilon)
     return costs
 
 

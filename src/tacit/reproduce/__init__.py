@@ -6,13 +6,20 @@ and ``draw(config, record, path)``. They need the checkout because they are expe
 the installed package.
 """
 
-from tacit.reproduce._claims import Claim, Finding, judge
-from tacit.reproduce._figures import available, judge_recorded, papers_folder, reproduce
+from tacit.reproduce._claims import Check, Claim, Finding, judge
+from tacit.reproduce._figures import (
+    available,
+    judge_recorded,
+    keeps_results,
+    papers_folder,
+    reproduce,
+)
 from tacit.reproduce._pictures import draw_lines
 from tacit.reproduce._record import Record
 from tacit.reproduce._table import claim_table
 
 __all__ = [
+    "Check",
     "Claim",
     "Finding",
     "Record",
@@ -21,6 +28,7 @@ __all__ = [
     "draw_lines",
     "judge",
     "judge_recorded",
+    "keeps_results",
     "papers_folder",
     "reproduce",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import itertools
 import os
@@ -19,10 +20,10 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tacit.errors import DataNotFound, InvalidInput
-from tacit.reproduce._claims import Finding, judge, with_published
+from tacit.reproduce._claims import Check, Claim, Finding, judge, with_published
 from tacit.reproduce._record import Record
 
-__all__ = ["available", "judge_recorded", "papers_folder", "reproduce"]
+__all__ = ["available", "judge_recorded", "keeps_results", "papers_folder", "reproduce"]
 
 Config = dict[str, Any]
 _NO_SETTINGS = ("title", "claim", "runs", "quick_runs", "x", "quick_x")
@@ -180,6 +181,9 @@ def reproduce(
     try:
         with Progress(*columns, TimeElapsedColumn(), disable=not progress) as bar:
             for name, (config, path) in settings.items():
+                if not (path.parent / "__init__.py").exists():
+                    findings[name] = _by_itself(config, path, quick, Path(out), progress)
+                    continue
                 stem, record = _place(Path(out), name, path, quick)
                 todo = _jobs(config, path.parent, record, quick, runs)
                 meter = bar.add_task(name, total=len(todo))
@@ -195,6 +199,25 @@ def reproduce(
         if pool is not None:
             pool.shutdown(cancel_futures=True)
     return findings
+
+
+def _by_itself(config: Config, path: Path, quick: bool, out: Path, progress: bool) -> list[Finding]:
+    """Run a figure of a paper whose ``figures.py`` runs, draws and checks by itself."""
+    config["figure"] = path.stem + ("-quick" if quick else "")
+    folder = out / path.parent.name.replace("_", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(path.parent))
+    try:
+        for known in ("figures", "experiments"):
+            sys.modules.pop(known, None)  # another paper's, if two are run in one process
+        module: Any = importlib.import_module("figures")
+        checks: list[Check] = module.run(config, quick=quick, out=folder, progress=progress)
+    finally:
+        sys.path.remove(str(path.parent))
+    return [
+        Finding(Claim(check.text, path.stem, "", "reproduced", ()), check.passed, check.text)
+        for check in checks
+    ]
 
 
 def _place(out: Path, name: str, path: Path, quick: bool) -> tuple[Path, Record]:
@@ -213,6 +236,12 @@ def _place(out: Path, name: str, path: Path, quick: bool) -> tuple[Path, Record]
 
 def _nothing(config: Config) -> None:  # noqa: ARG001 - a paper's own function has the argument
     return None
+
+
+def keeps_results(name: str) -> bool:
+    """Say whether the paper keeps results of this figure in its ``results/``."""
+    path = available()[name]
+    return (path.parent / "results" / f"{path.stem}.csv").exists()
 
 
 def judge_recorded(name: str) -> list[Finding]:

@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def sizes_are_public(private):
     """Whether the estimator declares everybody's number of rows public."""
-    return private.startswith("SharedMoments")
+    return private.startswith(("SharedMoments", "Asynchronous"))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ _PURPOSES = {
     "mean-regularized": "tasks that differ little from a common model",
     "task-relationship": "few tasks, positively or negatively related; noise at every task",
     "shared-moments": "few sites with many rows: hides single rows, not whole sites",
+    "asynchronous": "sites that come and go: hides single rows from an untrusted server",
     "averaged": "one common model by a single private average",
     "single-task": "no sharing at all: the baseline everybody can have",
     "pooled": "all rows in one place, no privacy: the other extreme",
