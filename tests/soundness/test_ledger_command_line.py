@@ -8,16 +8,20 @@ from tacit.cli._app import app
 from tacit.privacy import Ledger
 
 
+def write(path, clinic="C", seed=0):
+    random = np.random.default_rng(seed)
+    lines = ["clinic,age,dose,stay"]
+    for row in range(60):
+        age, dose = random.standard_normal(2)
+        lines.append(f"{clinic}{row % 6},{age:.3f},{dose:.3f},{age + dose:.3f}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    random = np.random.default_rng(0)
-    lines = ["clinic,age,dose,stay"]
-    for row in range(60):
-        age, dose = random.standard_normal(2)
-        lines.append(f"C{row % 6},{age:.3f},{dose:.3f},{age + dose:.3f}")
-    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write(tmp_path / "data.csv")
 
     def call(*arguments):
         return CliRunner().invoke(app, [str(part) for part in arguments])
@@ -51,9 +55,10 @@ def test_a_refused_run_leaves_the_ledger_as_it_was(run):
         assert (ledger.head, ledger.lines()) == (head, ())
 
 
-def test_data_are_named_and_a_run_without_a_name_counts_on_all(run):
+def test_data_are_named_and_a_run_without_a_name_counts_on_all(run, tmp_path):
     Ledger("study.db", 1.0, 1e-5).close()
-    for name in ("north", "south"):
+    for seed, name in enumerate(("south", "north")):
+        write(tmp_path / "data.csv", name, seed)
         named = ("--ledger", "study.db", "--data-name", name)
         assert fit(run, *named, out=name).exit_code == 0
     refused = fit(run, "--ledger", "study.db", "--data-name", "north", out="more")
