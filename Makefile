@@ -57,7 +57,7 @@ test-oldest: $(READY)
 	$(BIN)/python -m build --outdir dist . > /dev/null
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --constraint oldest.txt "$$(ls dist/*.whl)[all]" pandas polars pytest pytest-xdist hypothesis
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal tests/numerics tests/tasks tests/estimators tests/protocols tests/cli
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n $(JOBS) --dist worksteal tests/numerics tests/tasks tests/estimators tests/protocols tests/cli/test_commands.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

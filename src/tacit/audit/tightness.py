@@ -30,7 +30,7 @@ from tacit.tasks import TaskSet
 
 __all__ = ["audit_at_worst"]
 
-_PILOT = 40
+_PILOT = 15
 
 
 class _Duel:
@@ -104,7 +104,7 @@ def audit_at_worst(
         Task sets around the canary, task number ``task``; the attacker may choose any.
     n_trials
         Conversations on each neighbour, half of which cut the log ratio and half of which bound
-        ε; a few dozen more for every candidate choose the pair.
+        ε; a few more for every candidate choose the pair.
 
     The protocol, schedule and mechanisms are those that a fit on each neighbour stages; what homes
     do with the releases afterwards costs nothing and is left out.
