@@ -27,6 +27,39 @@ os.environ["TACIT_STATE"] = tempfile.mkdtemp(prefix="tacit-tests-")
 os.environ.pop("TACIT_LEDGER", None)
 
 
+# Tests that go through every estimator or method. In these, what is told by a few is told by a few
+# in the quick run, and by all of them in `make test-slow`.
+_THROUGH_ALL = (
+    "one_door/",
+    "test_standing_attacks.py",
+    "test_scikit_learn.py",
+    "test_exports.py",
+    "test_planned_is_charged.py",
+    "engines/",
+)
+_FEW = ("SharedPriorClassifier", "AveragedClassifier", "SingleTaskClassifier", "PooledClassifier")
+_FEW_METHODS = ("[shared-prior]", "[averaged]", "[single-task]", "[shared-moments]")
+
+
+def _for_later(item: pytest.Item) -> bool:
+    where, name = item.nodeid.partition("::")[::2]
+    if not any(part in where for part in _THROUGH_ALL):
+        return False
+    if "test_a_partys_folder_does_not_change_with_other_parties_rows" in name:
+        return not name.endswith(_FEW_METHODS)
+    if "scikit_learn" in where and "-inf]" in name:
+        return True
+    return "Classifier" in name and not any(few in name for few in _FEW)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what repeats, for one more classifier or method, what a few have shown."""
+    for item in items:
+        if _for_later(item):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _own_register(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -75,7 +75,13 @@ def ended(protocol, tasks, clock):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize(
+    "structure",
+    [
+        pytest.param(name, marks=() if name == "dirty model" else pytest.mark.slow)
+        for name in STRUCTURES
+    ],
+)
 def test_without_noise_every_structure_reaches_the_synchronous_optimum(structure, loss):
     shared, own = STRUCTURES[structure]
     strength = 0.02 if own != "ridge" else 0.1

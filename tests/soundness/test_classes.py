@@ -142,7 +142,7 @@ def test_on_the_command_line_a_stranger_counts_as_the_last_class(
     tacit_command, write_rows, tmp_path, word
 ):
     path = write_rows(target="class", change=_first_label(word))
-    given = ("--task", "party", "--target", "outcome", "--method", "mean-regularized", "--quiet")
+    given = ("--task", "party", "--target", "outcome", "--method", "mean-regularized", "--yes")
     tacit_command("fit", path, *given, "--classes", "no,yes", "--out", "run")
     model = tacit.load(tmp_path / "run")
     assert model.coef_.shape == (4, 2)
@@ -155,7 +155,7 @@ def test_on_the_command_line_a_stranger_counts_as_the_last_class(
 def test_on_the_command_line_undeclared_classes_are_called_unprotected(
     tacit_command, write_rows, tmp_path
 ):
-    given = ("--task", "party", "--target", "outcome", "--method", "mean-regularized", "--quiet")
+    given = ("--task", "party", "--target", "outcome", "--method", "mean-regularized", "--yes")
     tacit_command("fit", write_rows(target="class"), *given, "--out", "run")
     statement = json.loads((tmp_path / "run" / "statement.json").read_text(encoding="utf-8"))
     said = [text for text in statement["not_protected"] if "read off" in text]

@@ -14,6 +14,7 @@ import pytest
 
 from tacit._types import Array
 from tacit.cli.run.methods import methods
+from tacit.privacy import Ledger
 
 FROZEN = """
 import numpy as np
@@ -24,7 +25,7 @@ def frozen(self, value, event, *, label="", **facts):
     return post(self, seen.setdefault(key, np.array(value)), event, label=label, **facts)
 Billboard.post = frozen
 """
-GIVEN = ("--task", "party", "--target", "outcome", "--seed", "1", "--quiet")
+GIVEN = ("--task", "party", "--target", "outcome", "--quiet", "--seed", "1")
 SETTINGS = {
     "plain": (),
     "test-size": ("--test-size", "0.3"),
@@ -67,8 +68,9 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _commands(data, method, settings, kind, folder):
-    given = tuple(part for part in GIVEN if method != "single-task" or part not in ("--seed", "1"))
+def _commands(data, method, settings, kind, folder, ledger):
+    given = GIVEN if method != "single-task" else GIVEN[:5]
+    given += ("--yes", *(("--ledger", str(ledger)) if method != "single-task" else ()))
     for setting in settings:
         run = folder / f"run {setting}"
         chosen = ("--method", method, "--kind", kind, *SETTINGS[setting])
@@ -82,12 +84,15 @@ def _attack(
     tacit_commands, tmp_path, write_rows, method, settings, *, target="number", suffix="csv"
 ):
     kind = "regression" if target == "number" else "binary"
-    commands, folders = [], {}
+    ledger = tmp_path / "ledger.db"  # with room for all: the files share most of their rows
+    Ledger(ledger, 1e4, 0.5, rule="basic")
+    commands = []
+    folders = {}
     changes = {"moved": _moved} if method in PUBLIC_SIZES else CHANGES
     for change, edit in {"base": None, **changes}.items():
         data = _as(write_rows(f"{change}.csv", n_features=20, target=target, change=edit), suffix)
         folders[change] = tmp_path / change
-        commands += _commands(data, method, settings, kind, folders[change])
+        commands += _commands(data, method, settings, kind, folders[change], ledger)
     tacit_commands(commands, before=FROZEN)
     for setting in settings:
         for party in OWN:
@@ -147,7 +152,7 @@ def test_a_partys_folder_does_not_change_whatever_the_files_format(
 
 # What the run folder keeps of the rows, and what may be written where
 
-FIT = ("--task", "party", "--target", "outcome", "--quiet")
+FIT = ("--task", "party", "--target", "outcome", "--quiet", "--yes")
 
 
 def _kept_means(folder: Path) -> Array:

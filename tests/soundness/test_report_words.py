@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-FIT = ("--task", "party", "--target", "outcome", "--quiet")
+FIT = ("--task", "party", "--target", "outcome", "--quiet", "--yes")
 
 
 def footer(path):

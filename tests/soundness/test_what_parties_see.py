@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.privacy import Ledger
 
-GIVEN = ("--task", "party", "--target", "outcome", "--method", "low-rank", "--quiet")
+GIVEN = ("--task", "party", "--target", "outcome", "--method", "low-rank", "--yes")
 
 
 def _records(path: Path) -> list[dict[str, object]]:
@@ -30,8 +31,10 @@ def test_every_file_format_gives_the_same_model_to_the_last_bit(
     (tmp_path / "data.jsonl").write_text(text, encoding="utf-8")
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "data.parquet")
     models = []
+    ledger = ("--ledger", tmp_path / "room.db")
+    Ledger(ledger[1], 90.0, 1e-3)
     for suffix in ("csv", "jsonl", "parquet"):
-        seeded = ("--seed", "1", "--test-size", "0.3", "--out", suffix)
+        seeded = (*ledger, "--seed", "1", "--test-size", "0.3", "--out", suffix)
         tacit_command("fit", data.with_suffix(f".{suffix}"), *GIVEN, *seeded)
         models.append(tacit.load(tmp_path / suffix).coef_)
     assert models[0].tobytes() == models[1].tobytes() == models[2].tobytes()
@@ -55,7 +58,8 @@ def test_public_categories_are_named_in_the_statement_and_given_ones_are_fixed(
     assert any("the categories of 'x0'" in text for text in statement["assumptions"])
     assert tacit.load(tmp_path / "read").coef_.shape == (4, 4)
     given = ("--categories", "x0=east,west,north,south")
-    tacit_command("fit", data, *GIVEN, *given, "--out", "given")
+    more = ("--new-ledger", "a test of two readings")
+    tacit_command("fit", data, *GIVEN, *given, *more, "--out", "given")
     assert tacit.load(tmp_path / "given").coef_.shape == (4, 5)
 
 
