@@ -49,6 +49,14 @@ _SECURE = (
 _ORDER = "when a task speaks does not depend on what its rows hold"
 
 
+def _relaxation(name: str, value: Any) -> float:
+    """Return a factor between 0 and 2."""
+    found = _check.positive(name, value, remedy="use 1.0, or a number below 2")
+    if found >= 2:
+        raise InvalidInput(f"{name}={value!r}: must lie between 0 and 2; use 1.0")
+    return found
+
+
 class _Asynchronous(PrivateEstimator):
     _definition = DEFINITIONS[0]  # personal models stay at home
     _parameter_constraints: ClassVar[Constraints] = {
@@ -59,7 +67,7 @@ class _Asynchronous(PrivateEstimator):
         "n_rounds": [rule(_check.positive_integer, remedy="it is a task's number of releases")],
         "local_steps": [rule(_check.positive_integer, remedy="use 1")],
         "step": ["auto", rule(_check.positive, remedy='use "auto" or the length of a step')],
-        "relaxation": [rule(_check.positive, remedy="use 1.0, or a number below 2")],
+        "relaxation": [_relaxation],
         "sampling": [1, 1.0, rule(_check.fraction, remedy="give a row's chance to join a turn")],
         "tolerance": [rule(_check.non_negative, remedy="use 0.0 to take every turn")],
         "row_norm": ["auto", rule(_check.positive, remedy='use "auto" or a public norm of rows')],
@@ -156,8 +164,6 @@ class _Asynchronous(PrivateEstimator):
                 f"aggregation={self.aggregation!r}: takes every row, with sound noise; use "
                 'aggregation="untrusted", or sampling=1.0 and mechanism="auto"'
             )
-        if self.relaxation >= 2:
-            raise InvalidInput(f"relaxation={self.relaxation!r}: must lie between 0 and 2; use 1.0")
         if int(self.n_rounds) % int(self.local_steps):
             raise InvalidInput(
                 f"local_steps={self.local_steps}: must divide n_rounds={self.n_rounds}; every "
