@@ -401,6 +401,7 @@ class MultiTaskEstimator(BaseEstimator):
             The page then holds every task's private results, and says so.
         baselines : mapping of names to fitted estimators, such as single-task and pooled
             They answer the same rows; the first is the one the model is compared with.
+        fitted_on : tuple (X, y, tasks) of the rows of the fit, from which default baselines learn
         audit : AuditResult, several of them, or pairs (claimed ε, lower bound)
         ledger : Ledger or path, to show what is left
         party : name of a task: the page is that party's own
