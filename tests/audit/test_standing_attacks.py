@@ -123,7 +123,9 @@ def test_every_estimator_class_is_public_and_so_attacked():
 
 
 def test_every_protocol_is_spoken_by_an_attacked_estimator(monkeypatch):
-    silent = dict(attacks.protocols())
+    # What leaks is asked for by its full name, and there to be refuted.
+    sound = {k: v for k, v in attacks.protocols().items() if not k.startswith("Published")}
+    silent = dict(sound)
     for kind in attacks.protocols().values():
         monkeypatch.setattr(kind, "speak", _noticed(kind.speak, silent))
     for name, variant in VARIANTS:
