@@ -84,7 +84,7 @@ def hospitals():
 def _fitted(hospitals):
     (X, y, tasks), _ = hospitals
     return {
-        "prior": tacit.SharedPriorRegressor(epsilon=12.0).fit(X, y, tasks=tasks),
+        "prior": tacit.SharedPriorRegressor(epsilon=40.0).fit(X, y, tasks=tasks),
         "relations": tacit.TaskRelationshipRegressor(epsilon=80.0, clip=1.0).fit(X, y, tasks=tasks),
         "sparse": tacit.GroupSparseRegressor(epsilon=1.0).fit(X, y, tasks=tasks),
         "low_rank": tacit.LowRankRegressor(epsilon=1.0, delta=0).fit(X, y, tasks=tasks),
