@@ -195,7 +195,7 @@ class Coordinator:
     def _counts(self) -> tuple[int, ...]:
         found = self._everybody("join")
         counts = []
-        for name in self.terms.sites:
+        for name in self.terms.speakers:
             rows = found[name].get("rows")
             if type(rows) is not int or rows < 1:
                 raise Refused(f"{name}: did not say how many rows it has")
@@ -217,7 +217,7 @@ def _with_absent(statement: Statement, terms: Terms, absent: dict[int, list[str]
     gone = sorted({name for names in absent.values() for name in names})
     rounds = ", ".join(str(number + 1) for number in absent)
     text = (
-        f"all {len(terms.sites)} sites count as protected and in every public divisor, also "
+        f"all {len(terms.speakers)} sites count as protected and in every public divisor, also "
         f"{', '.join(gone)}, who were missing in release {rounds}"
     )
     return replace(statement, assumptions=(*statement.assumptions, text))

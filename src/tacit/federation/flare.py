@@ -266,8 +266,10 @@ class FlareGate(Filter):
             raise Refused("gate: the message answers no call") from None
         if len(body["answer"]) > most_bytes(round):
             raise Refused("gate: the message is too long")
+        if name not in terms.speakers:
+            raise Refused("gate: this site only listens in this run")
         counts = terms.counts
-        n_rows = None if counts is None else counts[terms.sites.index(name)]
+        n_rows = None if counts is None else counts[terms.speakers.index(name)]
         check_message(header, arrays, run=terms.run, call=call, round=round, n_rows=n_rows)
 
     def _agreed(self, settings: Settings, run: str) -> tuple[Terms, Staged]:

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacit._files import whole_folder, write_whole
+from tacit._files import write_whole
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, LedgerError, PrivacyLeak, TacitError
 from tacit.federation.consent import Policy, consent, described
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE
-from tacit.federation.seat import Seat
+from tacit.federation.seat import Seat, Speaker
 from tacit.federation.sums import Identity
 from tacit.federation.terms import Terms
+from tacit.federation.transfer import Source, Target
 from tacit.federation.wire import pack, unpack
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Call
@@ -124,7 +125,8 @@ class Site:
     def _join(self, terms: Terms) -> bytes:
         self.policy.check(terms, self.name)
         rows = self._read(terms)
-        return pack({"rows": rows.n_rows if terms.counted else None})
+        told = terms.counted and self.name in terms.speakers
+        return pack({"rows": rows.n_rows if told else None})
 
     def _agree(self, terms: Terms) -> bytes:
         folder = self._run_folder(terms.run)
@@ -137,10 +139,14 @@ class Site:
 
     def _seated(self, folder: Path, terms: Terms) -> Seat:
         rows = self._read(terms)
-        if terms.counts is not None and terms.counts[terms.sites.index(self.name)] != rows.n_rows:
+        counts = dict(zip(terms.speakers, terms.counts or (), strict=False))
+        if counts.get(self.name, rows.n_rows) != rows.n_rows:
             raise Refused(f"{self.name}: the terms give it another number of rows than it has")
         try:
-            return Seat(folder, terms, self.name, rows, self._ledger, self._identity)
+            if self.name not in terms.speakers:
+                return Target(folder, terms, self.name, rows, self._ledger)
+            kind = Source if terms.sources else Speaker
+            return kind(folder, terms, self.name, rows, self._ledger, self._identity)
         except TacitError as error:
             if isinstance(error, Refused):
                 raise
@@ -164,10 +170,7 @@ class Site:
     def _finish(self, seat: Seat) -> bytes:
         place = self.model(seat.terms.run)
         if not place.exists():
-            estimator = seat.finish()
-            estimator.report(place.with_name("report.html"), party=self.name)
-            with whole_folder(place) as stage:
-                estimator.save(stage)
+            seat.finish(place)
         return pack({"finished": seat.terms.run})
 
 

@@ -82,8 +82,8 @@ class Sites:
 
     @property
     def n_tasks(self) -> int:
-        """Number of sites."""
-        return len(self._terms.sites)
+        """Number of sites that speak."""
+        return len(self._terms.speakers)
 
     def knows(self, site: str, count: int) -> None:
         """Note how many postings a site has read."""
@@ -114,7 +114,7 @@ class Sites:
             return
         names = [
             name
-            for position, name in enumerate(self._terms.sites)
+            for position, name in enumerate(self._terms.speakers)
             if (joined is None or joined[position]) and call.task in (None, position)
         ]
         # A roster binds once its release was charged; before that another may take its place.
@@ -127,7 +127,7 @@ class Sites:
             yield self._summed(got, mechanism)
         elif round.at_task:
             nobody = np.zeros(round.shape)  # as in a sum: who is missing says zero
-            asked = self._terms.sites if call.task is None else names
+            asked = self._terms.speakers if call.task is None else names
             yield np.stack([got.get(name, nobody) for name in asked])
         else:
             yield from got.values()
@@ -164,7 +164,7 @@ class Sites:
     def _rows_of(self, name: str, round: Round) -> int | None:
         if round.unit is not Unit.ROW or self._terms.counts is None:
             return None
-        return self._terms.counts[self._terms.sites.index(name)]
+        return self._terms.counts[self._terms.speakers.index(name)]
 
     def _asked(
         self, task: str, names: list[str], *, most: int, **facts: Any
@@ -235,7 +235,7 @@ class Sites:
         found = {}
         for path in sorted(self._folder.glob("*.json")):
             there = set(json.loads(path.read_text()))
-            gone = [name for name in self._terms.sites if name not in there]
+            gone = [name for name in self._terms.speakers if name not in there]
             if gone:
                 found[int(path.stem)] = gone
         return found

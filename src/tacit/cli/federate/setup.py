@@ -23,6 +23,7 @@ def init(
     features: _terms.Features,
     name: Annotated[str, typer.Option(help="Name of the project.")] = "federation",
     method: _terms.Method = "shared-moments",
+    sources: _terms.Sources = None,
     classes: _terms.Classes = None,
     categories: _terms.Categories = None,
     range: _terms.Ranges = None,  # noqa: A002 - the option is --range
