@@ -21,7 +21,8 @@ class Policy:
     Parameters
     ----------
     max_epsilon, max_delta
-        Total of everything that is ever sent from these rows.
+        Most of one run. What is ever sent from these rows is limited by their ledger's total, which
+        is the same unless the rows had a ledger before.
     methods, features
         Names that may occur in terms; None for any.
     charter

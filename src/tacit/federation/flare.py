@@ -186,6 +186,7 @@ class FlareSite(Executor):
                         rows_of(Path(settings.data), name),
                         settings.policy(),
                         identity=Identity.of_kit(name, kit),
+                        ledger=settings.ledger,
                     )
                     break
                 except Refused:

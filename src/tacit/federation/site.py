@@ -25,10 +25,11 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Call
 from tacit.tasks import TaskSet
 
-__all__ = ["TASKS", "Rows", "Site", "locked"]
+__all__ = ["LEDGER", "TASKS", "Rows", "Site", "locked"]
 
 Rows = Callable[[Terms], tuple[Array, AnyArray]]
 TASKS = ("join", "agree", "key", "speak", "finish")
+LEDGER = "ledger.db"
 _RUN = re.compile(r"[0-9a-f]{32}")
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Site:
         What it lets itself in for.
     identity
         Its long-lived key, for secure sums.
+    ledger
+        The one that guards its rows; by default one in its folder, with the policy's total.
 
     Guarantee: `answer` hands out nothing but what `tacit.federation.gate` lets pass, after the
     site's own ledger was charged for it, durably; asked again it answers with the same bytes. What
@@ -62,13 +65,16 @@ class Site:
         policy: Policy,
         *,
         identity: Identity | None = None,
+        ledger: str | os.PathLike[str] | None = None,
     ) -> None:
         self.name, self.policy = name, policy
         self._folder, self._rows, self._identity = Path(folder), rows, identity
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = locked(self._folder / "lock")
-        self._ledger = Ledger(
-            self._folder / "ledger.db", epsilon=policy.max_epsilon, delta=policy.max_delta
+        self._ledger = (
+            Ledger(self._folder / LEDGER, epsilon=policy.max_epsilon, delta=policy.max_delta)
+            if ledger is None
+            else Ledger(ledger)
         )
         self._seats: dict[str, Seat] = {}
 
