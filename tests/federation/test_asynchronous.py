@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.federation import Coordinator, InProcess, Interrupted, simulate
+from tacit.federation.wire import pack
 
 from .conftest import NAMES, closed, rows_of, sites_of, terms_of
 from .test_simulated import local
@@ -59,11 +60,12 @@ def test_fast_sites_do_not_wait_for_a_slow_one_and_end_at_the_same_models(tmp_pa
     assert outcome.statement.curator == "untrusted"
 
 
-def test_a_site_that_refuses_stops_the_attempt_unless_the_run_may_go_on(tmp_path):
+@pytest.mark.parametrize("nonsense", [b"nonsense", pack({"known": "all"}), pack({"known": -1})])
+def test_a_site_that_refuses_stops_the_attempt_unless_the_run_may_go_on(tmp_path, nonsense):
     class Broken(InProcess):
         def receive(self, seconds):
             found = super().receive(seconds)
-            return found if found is None or found[0] != "birch" else ("birch", b"nonsense")
+            return found if found is None or found[0] != "birch" else ("birch", nonsense)
 
     terms = terms_of("asynchronous")
     sites = sites_of(terms, tmp_path)

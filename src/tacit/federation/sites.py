@@ -180,9 +180,7 @@ class Sites:
                 except (Refused, Interrupted) as error:
                     self._watch(name, _said(error))
                     continue
-                known = header.get("known")
-                if set(header) == {"known"} and type(known) is int and known >= 0:
-                    self._known[name] = min(known, len(self._board))
+                if self._is_behind(name, header):
                     behind.append(name)
                     continue
                 self._known[name] = len(self._board)
@@ -190,6 +188,14 @@ class Sites:
             waiting = behind
             if not waiting:
                 return
+
+    def _is_behind(self, name: str, header: dict[str, Any]) -> bool:
+        """Note how far a site is that lost postings; whether it said so instead of answering."""
+        known = header.get("known")
+        behind = set(header) == {"known"} and type(known) is int and known >= 0
+        if behind:
+            self._known[name] = min(known, len(self._board))
+        return behind
 
     def _request(self, name: str, facts: dict[str, Any]) -> bytes:
         first = self._known[name]
@@ -267,8 +273,7 @@ class Sites:
             name, answer = found
             try:
                 header, arrays = opened(answer, most_bytes(round))
-                if set(header) == {"known"}:
-                    self._known[name] = max(0, min(int(header["known"]), len(self._board)))
+                if self._is_behind(name, header):
                     self.sent(name, call_of(name))
                     continue
                 value = check_message(
