@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.federation import Policy, Site, Terms
+from tacit.federation.house import FILE, Federation, House
 from tacit.federation.keys import make_identities
 
 NAMES = ("ash", "birch", "cedar", "dogwood")
@@ -75,6 +76,14 @@ def sites_of(terms, folder, *, policy=None, rows=None):
         )
         for name in terms.sites
     }
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A coordinator's folder without keys."""
+    terms = terms_of("mean regularised")
+    Federation("f", "localhost", 1, "SHA256:00", terms).save(tmp_path / FILE)
+    return House(tmp_path)
 
 
 def closed(sites):

@@ -101,6 +101,19 @@ class Live:
         for name in self.names:
             self.processes[name] = started("federate", "site", self.place / name)
 
+    def restarted(self, name, **environment):
+        """Stop a site and start it again, with other variables in its environment."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        before = dict(os.environ)
+        os.environ.update(environment)
+        try:
+            self.processes[name] = started("federate", "site", self.place / name)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
     def stop(self):
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)

@@ -99,9 +99,9 @@ def test_the_same_rows_joined_from_two_homes_have_one_ledger(files):
     first = joined(settings_for(files / "north", files / "ash.csv"))
     shutil.copy("ash.csv", "copy.csv")
     assert joined(settings_for(files / "south", files / "copy.csv")) == first
-    with pytest.raises(InvalidInput, match="rows of .* are guarded by"):
-        other = files / "other.db"
-        Ledger(other, epsilon=1, delta=1e-5).close()
+    other = files / "other.db"
+    Ledger(other, epsilon=1, delta=1e-5).close()
+    with pytest.raises(InvalidInput, match="are guarded by"):
         joined(settings_for(files / "south", files / "copy.csv"), named=other)
     reason = "the board allowed a second study"
     another = joined(settings_for(files / "south", files / "copy.csv"), reason=reason)
@@ -149,9 +149,16 @@ def invitation(files):
     pytest.importorskip("nvflare", reason="needs tacit[federation]")
     asked = {
         **dict.fromkeys(("categories", "range", "set", "sources", "seed")),
-        **{"features": ["a,b,c"], "missing": "drop", "task": "hospital", "target": "sick"},
-        **{"epsilon": 1.0, "delta": 1e-5, "classes": "no,yes", "method": "shared-moments"},
-        **{"deadline": 60.0, "late": "stop"},
+        "features": ["a,b,c"],
+        "missing": "drop",
+        "task": "hospital",
+        "target": "sick",
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "classes": "no,yes",
+        "method": "shared-moments",
+        "deadline": 60.0,
+        "late": "stop",
     }
     Federation("f", "localhost", 1, "SHA256:00", terms_of(asked, NAMES)).save(files / FILE)
     return files / FILE

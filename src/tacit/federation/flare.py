@@ -115,11 +115,12 @@ def _answer(name: str, result: Any) -> Answer:
     if result is None or result.get_return_code() != ReturnCode.OK:
         code = None if result is None else result.get_return_code()
         return Interrupted(f"{name}: gave no answer ({code}); its own log says why")
-    refused = result.get("refused")
-    if isinstance(refused, str):
-        return Refused(refused[:_LONGEST_REASON])
-    answer = result.get("answer")
-    return answer if isinstance(answer, bytes) else Refused(f"{name}: answered without bytes")
+    body = {key: value for key, value in result.items() if not key.startswith("__")}
+    if set(body) == {"refused"} and isinstance(body["refused"], str):
+        return Refused(body["refused"][:_LONGEST_REASON])
+    if set(body) == {"answer"} and isinstance(body["answer"], bytes):
+        return body["answer"]
+    return Refused(f"{name}: answered with something other than bytes")
 
 
 class FlareCoordinator(Controller):
