@@ -192,10 +192,10 @@ class Sites:
     def _is_behind(self, name: str, header: dict[str, Any]) -> bool:
         """Note how far a site is that lost postings; whether it said so instead of answering."""
         known = header.get("known")
-        behind = set(header) == {"known"} and type(known) is int and known >= 0
-        if behind:
-            self._known[name] = min(known, len(self._board))
-        return behind
+        if set(header) != {"known"} or type(known) is not int or known < 0:
+            return False
+        self._known[name] = min(known, len(self._board))
+        return True
 
     def _request(self, name: str, facts: dict[str, Any]) -> bytes:
         first = self._known[name]
