@@ -311,7 +311,9 @@ def malformed(live, say):
     here = Path(__file__).parent / "hostile_site"
     live.restarted(liar, PYTHONPATH=f"{here}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     before = {name: live.charges(name) for name in live.names}
-    parents = {who: live.pids(who, job=False) for who in ("server", *live.names)}
+    everybody = [who for who in ("server", *live.names) if who != liar]
+    wait_for(lambda: all(live.pids(who, job=False) for who in everybody), 60)
+    parents = {who: live.pids(who, job=False) for who in everybody}
     reasons, over = set(), threading.Event()
 
     def listen():
@@ -350,13 +352,12 @@ def malformed(live, say):
         f"count once: {absent == sorted(honest.absent)}",
     )
     attempts = [line for line in said if line.startswith("attempt")]
-    alive = parents == {
-        who: live.pids(who, job=False) if who != liar else parents[who] for who in parents
-    }
+    alive = parents == {who: live.pids(who, job=False) for who in everybody}
     others = {name: live.charges(name) - before[name] for name in live.names if name != liar}
     say(
         "malformed: nobody else notices",
         alive and attempts == ["attempt 1"] and set(others.values()) == {len(LIES)},
         f"{len(attempts)} attempt, all processes alive: {alive}, charges of the others {others}",
     )
-    say("malformed: reasons shown", len(refused) >= 8, "; ".join(r[:70] for r in refused))
+    # They are shown for as long as the round lasts; some pass between two looks.
+    say("malformed: reasons shown", len(refused) >= 3, "; ".join(r[:70] for r in refused))
