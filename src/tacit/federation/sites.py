@@ -264,10 +264,30 @@ class Sites:
         """Send one site a call, with the postings that it lacks."""
         self._post.send("speak", name, self._request(name, {"call": call.to_json()}))
 
-    def arrived(self, call_of: Callable[[str], Call], round: Round) -> tuple[str, AnyArray]:
-        """Wait for the next message; raise `Interrupted` if none comes within the deadline."""
+    @property
+    def ended(self) -> bool:
+        """Whether a run in which sites come as they like was ended without some of them."""
+        return (self._folder / "ended").exists()
+
+    def end(self) -> None:
+        """Write down that the run is over, though some sites had turns left."""
+        write_whole(self._folder / "ended", "")
+
+    def left(self) -> list[str]:
+        """Return who left before its last turn, where sites come as they like."""
+        return [] if self._arrivals is None else self._arrivals.left
+
+    def arrived(
+        self, call_of: Callable[[str], Call], round: Round, *, may_end: bool
+    ) -> tuple[str, AnyArray] | None:
+        """Wait for the next message; if none comes within the deadline, end or interrupt the run.
+
+        None is for a run that ``may_end`` and whose terms say to go on.
+        """
         while True:
             found = self._post.receive(self._terms.deadline)
+            if found is None and may_end and self._terms.late == "go on":
+                return None
             if found is None:
                 raise Interrupted("no site answered within the deadline")
             name, answer = found
