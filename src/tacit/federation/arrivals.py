@@ -72,12 +72,12 @@ class Arrivals:
         for name in self._names:
             self._ask(name)
         while self._asked or self._here:
-            name = self._next()
-            if name is None:
+            first = self._next()
+            if first is None:
                 self._sites.end()
                 return
-            self.message = self._here.pop(name)
-            yield replace(self._call(name), number=len(self._board))
+            self.message = self._here.pop(first)
+            yield replace(self._call(first), number=len(self._board))
 
     @property
     def left(self) -> list[str]:
