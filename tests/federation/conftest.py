@@ -44,8 +44,14 @@ ASYNCHRONOUS = (
 )
 
 
+TRANSFER = ("transfer", "classification", {"epsilon": 2.0})
+OTHERS = {"asynchronous": ASYNCHRONOUS, "transfer": TRANSFER}
+
+
 def terms_of(name, *, seed=None, **options):
-    method, kind, settings = ASYNCHRONOUS if name == "asynchronous" else METHODS[name]
+    method, kind, settings = (METHODS | OTHERS)[name]
+    if name == "transfer":
+        options.setdefault("sources", ("ash", "cedar"))
     settings = {**settings, "delta": 1e-5}
     if seed is not None:
         settings["random_state"] = seed

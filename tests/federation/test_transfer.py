@@ -9,33 +9,22 @@ import pytest
 import tacit
 from tacit.errors import InvalidInput
 from tacit.estimators import load
-from tacit.federation import Coordinator, InProcess, Policy, Refused, Terms, consent, simulate
+from tacit.federation import Coordinator, InProcess, Policy, Refused, consent, simulate
 from tacit.federation.consent import described
 from tacit.federation.terms import TRANSFERS
 from tacit.federation.wire import pack, unpack
 from tacit.privacy import Ledger
 from tacit.transfer.package import SourcePackage
 
-from .conftest import CLASSES, FEATURES, closed, rows_of, sites_of
+from .conftest import NAMES as SITES
+from .conftest import closed, rows_of, sites_of
+from .conftest import terms_of as named
 
-SITES = ("ash", "birch", "cedar", "dogwood")
 ROWS = rows_of("classification")
 
 
-def terms_of(method="transfer", *, sources=("ash", "cedar"), seed=None, **options):
-    settings = {"epsilon": 2.0, "delta": 1e-5}
-    if seed is not None:
-        settings["random_state"] = seed
-    return Terms(
-        method,
-        "classification",
-        FEATURES,
-        SITES,
-        settings,
-        classes=CLASSES,
-        sources=sources,
-        **options,
-    )
+def terms_of(method="transfer", **options):
+    return dataclasses.replace(named("transfer", **options), method=method)
 
 
 def alone(terms):
