@@ -94,7 +94,6 @@ def refusals(live, say):
         say("refused: second process on one kit", False, "it ran")
     except Refused as refusal:
         say("refused: second process on one kit", True, str(refusal)[:200])
-    edited(live, say)
     strangers(live, say)
 
 

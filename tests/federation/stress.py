@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tests.federation.hostile import malformed, refusals
+from tests.federation.hostile import edited, malformed, refusals
 from tests.federation.live import Live, terms_for, wait_for
 
 from tacit.estimators import SourcePackage, load
@@ -318,6 +318,7 @@ ROWS = {
     "kills": kills,
     "reboot": reboot,
     "refusals": refusals,
+    "edited": edited,
     "malformed": malformed,
     "transfer": transfer,
     "timing": timing,
