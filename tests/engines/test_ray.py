@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -214,3 +216,47 @@ def test_parts_of_a_file_read_their_own_rows_only(tmp_path):
     within = whole.part(10, 40).part(5, 9)
     assert within.names == (15, 16, 17, 18)
     assert np.array_equal(next(within.batches(10_000)).y, task[(task >= 15) & (task < 19)])
+
+
+def write_rows(folder):
+    """Write a file of 150 sites; each folder has ledgers and a register of its own."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(150), 8)
+    X = rng.uniform(-1, 1, (len(task), 2))
+    y = X @ [1.0, -1.0] + 0.1 * rng.standard_normal(len(task))
+    lines = [f"{t},{a:.6f},{b:.6f},{c:.6f}" for t, (a, b), c in zip(task, X, y, strict=True)]
+    (folder / "rows.csv").write_text("\n".join(["site,a,b,y", *lines]) + "\n")
+
+
+def tacit_fit(folder, *options):
+    command = [sys.executable, "-c", "from tacit.cli import main; main()", "fit"]
+    return subprocess.Popen(
+        [*command, *map(str, options)],
+        cwd=folder,
+        env={**os.environ, "TACIT_STATE": str(folder / "state")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_the_command_fits_on_a_cluster_and_goes_on_after_a_kill(ray, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    asked = ["rows.csv", "--task", "site", "--target", "y", "--epsilon", 5, "--seed", 1]
+    write_rows(here)
+    first = tacit_fit(here, *asked)
+    assert first.wait(300) == 0, first.stdout.read()
+    write_rows(there)
+    address = ray.get_runtime_context().gcs_address
+    second = tacit_fit(there, *asked, "--engine", f"ray://{address}")
+    while second.poll() is None and not list(there.glob("run/unfinished/**/releases/*")):
+        time.sleep(0.01)
+    second.kill()
+    second.wait()
+    assert (there / "run" / "unfinished").exists()
+    again = tacit_fit(there, "--resume", "run")
+    assert again.wait(300) == 0, again.stdout.read()
+    one, other = (tacit.load(folder / "run" / "model") for folder in (here, there))
+    assert np.array_equal(one.coef_, other.coef_)
+    assert one.billboard_.head == other.billboard_.head
