@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit.errors import InvalidInput
 from tacit.estimators import load
-from tacit.federation import Coordinator, InProcess, Policy, Refused, consent, simulate
+from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused, consent, simulate
 from tacit.federation.consent import described
 from tacit.federation.terms import TRANSFERS
 from tacit.federation.wire import pack, unpack
@@ -150,6 +150,29 @@ def test_a_target_with_too_few_rows_does_not_say_how_many(tmp_path, caplog):
     assert "2 rows" not in str(refusal.value)
     assert "2 rows" in caplog.text
     assert charges(sites["ash"]) == 0
+    closed(sites)
+
+
+@pytest.mark.parametrize("size", [1e150, 1e300])
+def test_a_source_that_sends_nonsense_learns_nothing_of_its_targets(size, tmp_path, caplog):
+    class Nonsense(InProcess):
+        def ask(self, task, requests, seconds):
+            for name, answer in super().ask(task, requests, seconds):
+                if task == "speak" and name == "ash":
+                    header, arrays = unpack(answer)
+                    answer = pack(header, message=np.full_like(arrays["message"], size))
+                yield name, answer
+
+    terms = terms_of()
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Interrupted, match="birch, dogwood"):
+        Coordinator(tmp_path / "run", Nonsense(sites), terms=terms).run()
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    told = status["sites"]["birch"]["state"]
+    assert "cannot learn from these releases" in told
+    assert "60" not in told
+    assert "60 rows" in caplog.text or size > 1e200
+    assert charges(sites["birch"]) == 0
     closed(sites)
 
 

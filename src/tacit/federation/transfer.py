@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tacit._files import whole_folder
 from tacit.engines import Batches
@@ -27,6 +31,9 @@ _log = logging.getLogger(__name__)
 def _packages(seat: Seat, public: Any) -> dict[str, SourcePackage]:
     """Return every source's package, from what everybody can read; who was missing has none."""
     terms, staged = seat.terms, seat.staged
+    wanted = (len(terms.speakers), *staged.schedule.rounds[0].shape)
+    if public.shape != wanted or not np.isfinite(public).all():
+        raise Refused(f"{seat.name}: what was released are no models of {terms.method}")
     found = {}
     for number, name in enumerate(terms.speakers):
         released, n_rows = public[[number]], (terms.counts or ())[number]
@@ -38,6 +45,16 @@ def _packages(seat: Seat, public: Any) -> dict[str, SourcePackage]:
             staged.protocol, released, n_rows, terms.features, stated
         )
     return found
+
+
+@contextlib.contextmanager
+def _reason_stays(name: str, told: str) -> Iterator[None]:
+    """Refuse without the reason, which may say how many rows a target has; its own log has it."""
+    try:
+        yield
+    except InvalidInput as error:
+        _log.warning("%s: %s", name, error)
+        raise Refused(f"{name}: {told}; its own log says more") from None
 
 
 def _saved(package: SourcePackage, place: Path) -> None:
@@ -85,12 +102,9 @@ class Target(Seat):
         super().__init__(folder, terms, name)
         self._rows, self._ledger = rows, ledger
         estimator, outputs = self.staged.estimator, self.staged.sizes.n_outputs
-        try:
+        with _reason_stays(name, "has too few rows for this run"):
             n_groups = self.staged.protocol.learner.design.n_groups  # type: ignore[attr-defined]
             estimator._check_size(rows.n_rows, n_groups, name)
-        except InvalidInput as error:  # it says how many rows there are
-            _log.warning("%s: %s", name, error)
-            raise Refused(f"{name}: has too few rows for this run; its own log says more") from None
         sizes = Sizes.of(rows, outputs)
         if not ledger.knows(self._kept.run):
             _, schedule = estimator._staged(sizes)
@@ -110,5 +124,6 @@ class Target(Seat):
         packages = tuple(_packages(self, public).values())
         estimator._checkpoint, estimator.ledger = self._kept, self._ledger
         estimator._sources = SourceRequest(packages)
-        self._taken(estimator._converse(self._rows, self.staged.sizes.n_outputs))
+        with _reason_stays(self.name, "cannot learn from these releases"):
+            self._taken(estimator._converse(self._rows, self.staged.sizes.n_outputs))
         return estimator
