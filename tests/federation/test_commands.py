@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from tacit.cli._app import app
 from tacit.estimators import load
-from tacit.federation import Terms
+from tacit.federation import Refused, Terms
 from tacit.federation.status import facts_of
+from tacit.federation.strict import check_policy, write_policy
 
 from .conftest import NAMES, closed, rows_of, sites_of, terms_of
 
@@ -107,6 +108,21 @@ def test_status_shows_sites_round_budget_and_the_last_error(house, tmp_path):
     done = tacit("federate", "status", tmp_path, "--json")
     assert json.loads(done.output)["phase"] == "done"
     assert "has its model" in tacit("federate", "status", tmp_path).output
+
+
+def test_a_kit_that_takes_unsigned_jobs_is_refused_with_its_line(tmp_path):
+    for part in ("local", "startup"):
+        (tmp_path / part).mkdir()
+    write_policy(tmp_path)
+    check_policy(tmp_path)
+    startup = tmp_path / "startup" / "fed_client.json"
+    for value, refused in (("true", False), ("false", True), ("0", True), ('"no"', True)):
+        startup.write_text(f'{{"client": {{}},\n "require_signed_jobs": {value}}}')
+        if refused:
+            with pytest.raises(Refused, match=r"fed_client\.json, line 2: lets unsigned jobs in"):
+                check_policy(tmp_path)
+        else:
+            check_policy(tmp_path)
 
 
 def test_commands_that_need_nvflare_say_so(tmp_path, monkeypatch):
