@@ -63,6 +63,8 @@ def test_a_file_split_by_task_becomes_a_federation(rows, tmp_path):
         (("--range", "z=0:1"), "not among --features"),
         (("--epsilon", "inf"), "finite epsilon"),
         (("--task", "nobody"), "nobody"),
+        (("--sources", "ash"), "have sources"),
+        (("--method", "transfer", "--sources", "nobody"), "--sources nobody: the sites are"),
     ],
 )
 def test_a_simulation_that_cannot_run_is_refused_before_anything_is_written(
@@ -72,6 +74,16 @@ def test_a_simulation_that_cannot_run_is_refused_before_anything_is_written(
     assert done.exit_code == 2, done.output
     assert reason in " ".join(done.output.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_transfer_is_rehearsed_from_one_file(rows, tmp_path):
+    more = ("--method", "transfer", "--sources", "ash,birch")
+    done = simulated(rows, tmp_path / "out", *more)
+    assert done.exit_code == 0, done.output
+    run = next((tmp_path / "out" / "sites" / "cedar" / "runs").iterdir())
+    assert load(run / "model").privacy_.holds
+    assert sorted(part.name for part in (run / "sources").iterdir()) == ["ash", "birch"]
+    assert "nothing of its rows leaves" in (run / "consent.txt").read_text()
 
 
 def test_a_folder_in_the_way_is_not_written_over(rows, tmp_path):
