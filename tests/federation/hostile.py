@@ -225,8 +225,9 @@ def edited(live, say):
             change(stored / "data")
             if at_server:  # a server that does not look, to see what sites do
                 startup.write_text(json.dumps({**json.loads(config), "require_signed_jobs": False}))
-            meta = (stored / "meta").read_text()
-            (stored / "meta").write_text(meta.replace(', "nobody"', ""))
+            meta = json.loads((stored / "meta").read_text())
+            wanted = {"min_clients": len(live.names), "mandatory_clients": list(live.names)}
+            (stored / "meta").write_text(json.dumps({**meta, **wanted}))
             wait_for(lambda: (session.get_job_status(job) or "").startswith("FINISHED"), 60)
             found = session.get_job_meta(job)
         startup.write_text(config)
