@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,16 +29,16 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def ray():
-    ray = pytest.importorskip("ray")
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
+    ray = importing_ray()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield ray
     ray.shutdown()
+
+
+def importing_ray():
+    """Return Ray, told before it is imported to stay on the loopback address."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    return pytest.importorskip("ray")
 
 
 def run(engine, protocol, schedule, tasks, *, seed=3):
@@ -63,6 +64,33 @@ def test_partitions_release_and_learn_the_same_bits(ray, name, loss):
     again, other, _ = run(Ray(workers=2), protocol, schedule, tasks)
     assert other.head == board.head
     assert np.array_equal(again, models)
+
+
+def test_a_cluster_of_its_own_listens_on_the_loopback_address_only():
+    importing_ray()
+    script = (
+        "import os, subprocess\n"
+        "from tacit.engines.ray import _connected\n"
+        "assert _connected(None) >= 1\n"
+        "import ray\n"
+        "assert ray.get_runtime_context().gcs_address.startswith('127.0.0.1:')\n"
+        "me = os.getpid()\n"
+        "ours = subprocess.run(['ps', '--ppid', str(me), '-o', 'pid='], capture_output=True)\n"
+        "for pid in [*map(int, ours.stdout.split())]:\n"
+        "    inodes = set()\n"
+        "    for link in os.listdir(f'/proc/{pid}/fd') if os.path.exists(f'/proc/{pid}/fd') else ():\n"
+        "        try: inodes.add(os.readlink(f'/proc/{pid}/fd/{link}'))\n"
+        "        except OSError: pass\n"
+        "    for line in open('/proc/net/tcp').read().splitlines()[1:]:\n"
+        "        field = line.split()\n"
+        "        if field[3] == '0A' and f'socket:[{field[9]}]' in inodes: print(field[1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(), "nothing listens"
+    assert all(place.startswith("0100007F") for place in done.stdout.split()), done.stdout
 
 
 def kill(ray, parties, number):
@@ -260,3 +288,60 @@ def test_the_command_fits_on_a_cluster_and_goes_on_after_a_kill(ray, tmp_path):
     one, other = (tacit.load(folder / "run" / "model") for folder in (here, there))
     assert np.array_equal(one.coef_, other.coef_)
     assert one.billboard_.head == other.billboard_.head
+
+
+def machine(*options):
+    """Start a Ray node in a process group of its own; wait until it says that it runs."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+    process = subprocess.Popen(
+        [*command, "--node-ip-address=127.0.0.1", "--disable-usage-stats", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "Ray runtime started" in line:
+            return process
+    raise AssertionError("".join(said))
+
+
+def switch_off(process):
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_machine_that_is_lost_changes_no_bit():
+    ray = importing_ray()
+    ray.shutdown()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    machines = [machine("--head", f"--port={port}", "--include-dashboard=false")]
+    try:
+        machines.append(machine(f"--address=127.0.0.1:{port}"))
+        protocol, schedule = staged("low rank and rows", SquaredLoss())
+        tasks, entropy, other = tasks_of(SquaredLoss()), SeededEntropy(3), Billboard()
+        models, board, _ = run(None, protocol, schedule, tasks)
+        engine = Ray(address=f"127.0.0.1:{port}")
+        parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
+        assert len(parties._actors) == 2
+
+        def lose(made, total):
+            if made == 1:
+                switch_off(machines[1])
+                machines.append(machine(f"--address=127.0.0.1:{port}"))
+
+        outcome = conduct(
+            protocol, schedule, parties, other, entropy=entropy.child("curator"), progress=lose
+        )
+        again = np.concatenate(list(parties.finish(outcome.public)))
+        assert parties._deaths == 1
+        assert other.head == board.head
+        assert np.array_equal(again, models)
+    finally:
+        ray.shutdown()
+        for process in machines:
+            if process.poll() is None:
+                switch_off(process)

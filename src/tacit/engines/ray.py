@@ -8,6 +8,7 @@ billboard and the ledger are those of one machine, to the bit.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,6 +34,8 @@ __all__ = ["Ray"]
 
 Request = tuple[Call, Any, Round, Mechanism, AnyArray | None]
 
+# Read when Ray is imported: without it Ray takes the machine's outer address for 127.0.0.1.
+_LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 _AHEAD = 2  # pieces of finished models that a partition may hold ready
 
 
@@ -89,6 +92,8 @@ class Ray:
 
 def _connected(address: str | None) -> int:
     """Return the number of processors of the cluster, connecting to it first."""
+    if address is None:
+        os.environ.setdefault(*_LOOPBACK)
     ray = _ray()
     if not ray.is_initialized():
         own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
@@ -142,8 +147,8 @@ class Partitions:
         entropy: Entropy,
         workers: int,
     ) -> None:
-        self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
         _connected(engine.address)
+        self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
         self._cuts = _cuts(tasks, workers, None if engine.homes is None else Path(engine.homes))
         self._protocol = self._ray.put(protocol)
         self._parts = [
