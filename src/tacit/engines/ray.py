@@ -99,6 +99,12 @@ def _connected(address: str | None) -> int:
         own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         found = {"address": address} if address else own
         ray.init(log_to_driver=False, logging_level="ERROR", **found)
+        if address is None and not ray.get_runtime_context().gcs_address.startswith("127.0.0.1:"):
+            ray.shutdown()
+            raise InvalidInput(
+                'engine="ray": Ray was imported before and would listen beyond this machine; set '
+                f"{'='.join(_LOOPBACK)} in the environment, or call ray.init(…) yourself"
+            )
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
