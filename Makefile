@@ -60,6 +60,7 @@ $(CLUSTER)/.ready: pyproject.toml
 
 test-cluster: $(CLUSTER)/.ready
 	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray.py
+	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray_machines.py
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)

@@ -4,7 +4,6 @@ import contextlib
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -279,60 +278,3 @@ def test_the_command_fits_on_a_cluster_and_goes_on_after_a_kill(ray, tmp_path):
     one, other = (tacit.load(folder / "run" / "model") for folder in (here, there))
     assert np.array_equal(one.coef_, other.coef_)
     assert one.billboard_.head == other.billboard_.head
-
-
-def machine(*options):
-    """Start a Ray node in a process group of its own; wait until it says that it runs."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
-    process = subprocess.Popen(
-        [*command, "--node-ip-address=127.0.0.1", "--disable-usage-stats", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if "Ray runtime started" in line:
-            return process
-    raise AssertionError("".join(said))
-
-
-def switch_off(process):
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def test_a_machine_that_is_lost_changes_no_bit():
-    ray = pytest.importorskip("ray")
-    ray.shutdown()  # the one that other tests share
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    machines = [machine("--head", f"--port={port}", "--include-dashboard=false")]
-    try:
-        machines.append(machine(f"--address=127.0.0.1:{port}"))
-        protocol, schedule = staged("low rank and rows", SquaredLoss())
-        tasks, entropy, other = tasks_of(SquaredLoss()), SeededEntropy(3), Billboard()
-        models, board, _ = run(None, protocol, schedule, tasks)
-        engine = Ray(address=f"127.0.0.1:{port}")
-        parties = engine.parties(protocol, tasks, entropy=entropy.child("homes"))
-        assert len(parties._actors) == 2
-
-        def lose(made, total):
-            if made == 1:
-                switch_off(machines[1])
-                machines.append(machine(f"--address=127.0.0.1:{port}"))
-
-        outcome = conduct(
-            protocol, schedule, parties, other, entropy=entropy.child("curator"), progress=lose
-        )
-        again = np.concatenate(list(parties.finish(outcome.public)))
-        assert parties._deaths == 1
-        assert other.head == board.head
-        assert np.array_equal(again, models)
-    finally:
-        ray.shutdown()
-        for process in machines:
-            if process.poll() is None:
-                switch_off(process)

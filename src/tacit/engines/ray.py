@@ -96,7 +96,7 @@ def _connected(address: str | None) -> int:
         os.environ.setdefault(*_LOOPBACK)
     ray = _ray()
     if not ray.is_initialized():
-        own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        own = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         found = {"address": address} if address else own
         ray.init(log_to_driver=False, logging_level="ERROR", **found)
         if address is None and not ray.get_runtime_context().gcs_address.startswith("127.0.0.1:"):
