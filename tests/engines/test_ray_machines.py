@@ -1,4 +1,4 @@
-"""A run goes on when a whole machine of the cluster is lost. Two loopback addresses are two machines.
+"""A run goes on when a machine of the cluster is lost; loopback addresses stand for machines.
 
 In a process of its own: Ray reads once, when it is imported, whether there may be several machines.
 """
