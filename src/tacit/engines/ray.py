@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -92,7 +93,7 @@ class Ray:
 
 def _connected(address: str | None) -> int:
     """Return the number of processors of the cluster, connecting to it first."""
-    if address is None:
+    if address is None and "ray" not in sys.modules:
         os.environ.setdefault(*_LOOPBACK)
     ray = _ray()
     if not ray.is_initialized():
