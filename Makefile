@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-cluster test-oldest federation-demo federation-stress lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-cluster test-oldest federation-demo federation-stress lint format bench bench-compare clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -60,6 +60,7 @@ $(CLUSTER)/.ready: pyproject.toml
 
 test-cluster: $(CLUSTER)/.ready
 	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray.py
+	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray_machines.py
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
@@ -82,6 +83,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/accounting.py
 	$(BIN)/python benchmarks/noise.py
+
+# Whole fits against an earlier commit: make bench-compare REV=7b0831a
+bench-compare: $(READY)
+	$(BIN)/python benchmarks/compare.py $(REV)
 
 clean:
 	rm -rf $(VENV) $(FEDERATION) $(CLUSTER) build dist .mypy_cache .ruff_cache .pytest_cache

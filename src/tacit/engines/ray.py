@@ -8,6 +8,9 @@ billboard and the ledger are those of one machine, to the bit.
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,6 +36,8 @@ __all__ = ["Ray"]
 
 Request = tuple[Call, Any, Round, Mechanism, AnyArray | None]
 
+# Read when Ray is imported: without it Ray takes the machine's outer address for 127.0.0.1.
+_LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 _AHEAD = 2  # pieces of finished models that a partition may hold ready
 
 
@@ -89,11 +94,19 @@ class Ray:
 
 def _connected(address: str | None) -> int:
     """Return the number of processors of the cluster, connecting to it first."""
+    if address is None and "ray" not in sys.modules:
+        os.environ.setdefault(*_LOOPBACK)
     ray = _ray()
     if not ray.is_initialized():
-        own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        own = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         found = {"address": address} if address else own
         ray.init(log_to_driver=False, logging_level="ERROR", **found)
+        if address is None and not ray.get_runtime_context().gcs_address.startswith("127.0.0.1:"):
+            ray.shutdown()
+            raise InvalidInput(
+                'engine="ray": Ray was imported before and would listen beyond this machine; set '
+                f"{'='.join(_LOOPBACK)} in the environment, or call ray.init(…) yourself"
+            )
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
@@ -142,8 +155,8 @@ class Partitions:
         entropy: Entropy,
         workers: int,
     ) -> None:
+        processors = _connected(engine.address)
         self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
-        _connected(engine.address)
         self._cuts = _cuts(tasks, workers, None if engine.homes is None else Path(engine.homes))
         self._protocol = self._ray.put(protocol)
         self._parts = [
@@ -153,7 +166,9 @@ class Partitions:
             for first, last in self._cuts
         ]
         self._options = {"entropy": entropy, "max_rows": engine.max_rows, "homes": engine.homes}
-        self._actor = self._ray.remote(num_cpus=1, max_restarts=0)(_Partition)
+        # More partitions than processors share them, instead of waiting for one for ever.
+        share = min(1.0, math.floor(1000 * processors / len(self._cuts)) / 1000)
+        self._actor = self._ray.remote(num_cpus=share, max_restarts=0)(_Partition)
         self._actors = [self._hired(number) for number in range(len(self._cuts))]
         self._said: list[list[Request]] = [[] for _ in self._cuts]
         self._open: dict[Any, tuple[int, int]] = {}  # by what is waited for: partition and call
