@@ -12,7 +12,6 @@ from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes
-from tacit.numerics.moment_prior import shared_models
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import DEFINITIONS
@@ -147,7 +146,7 @@ class _SharedMoments(PrivateEstimator):
     def _read_public(self, public: SharedMomentsPublic, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
         if public.sites is None:
             return {}
-        coef, intercept = public.frame.model(shared_models(public.everybody()).bayes[0])
+        coef, intercept = public.frame.model(public.models().bayes[0])
         return {"shared_coef": coef, "shared_intercept": intercept}
 
 

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from tacit._types import Array
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import SharedModels, square_root
+from tacit.numerics.moment_prior import Likely, SharedModels, square_root
 
 __all__ = ["Frame", "clip_norm"]
 
@@ -22,6 +22,8 @@ _REACH = {"squared": 0.9, "logistic": 1.1}  # clip of a centred row, in root mea
 _RESIDUALS = 1.75, 2.0  # clip of an answer in standard deviations: at first, at a released model
 _LEAST_SHARE = 0.02  # of positives: log-odds of rarer classes are not believed
 _WHITENED = -0.25
+_LABELS_VARY = 0.3  # relative error of the labels' variance, as it follows from released shares
+_LIKELY_SCORES = 2.0  # variance of log-odds under a common model, a priori
 _LARGEST_SCORES = 1.5  # root mean square of a released model’s log-odds
 
 
@@ -99,6 +101,15 @@ class Frame:
         if self.loss.name == "squared":
             return np.ones_like(self.level)
         return np.asarray(self.level * (1 - self.level))
+
+    @property
+    def likely(self) -> Likely:
+        """What the residuals in this frame are like: of labels, nearly known by their shares."""
+        if self.loss.name == "squared":
+            return Likely()
+        slope = float(self.slope.mean())
+        square = slope / self.bound**2
+        return Likely(square, (_LABELS_VARY * square) ** 2, _LIKELY_SCORES * slope)
 
     def speak(self, X: Array, answers: Array) -> Array:
         """Return (z, r) of every row, (N, d + 1 + k), from raw rows and scaled answers (N, k).

@@ -20,7 +20,7 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import Moments, agreement, shared_models
+from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
@@ -40,6 +40,7 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
+_SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: 3 to 1 where it is well known, and
 # none where noise is loud, so that a site of few rows is not led by it.
 _FAVOUR, _DOUBT = math.log(3.0), 2.0
@@ -73,6 +74,10 @@ class SharedMomentsPublic:
         if self.sites is None or self.weights is None:
             raise InvalidInput("no moments were released yet")
         return self.sites.weighted(self.weights).total()
+
+    def models(self) -> SharedModels:
+        """Return the common model of all sites."""
+        return shared_models(self.everybody(), self.frame.likely)
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         """Return the frame in which rows speak next."""
         if public.sites is None:
             return public.frame
-        return public.frame.at(shared_models(public.everybody()))
+        return public.frame.at(public.models())
 
     def _read_means(self, release: Array, variance: float) -> Frame:
         """Return the frame: pooled means and squares, shrunk by their known noise."""
@@ -249,6 +254,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         centre, level = _shrunk(pooled[:d], error), pooled[d:-2]
         if self.loss.name == "squared":
             level = _shrunk(level, error)
+        else:
+            believed = _SHARE_VARIANCE / (_SHARE_VARIANCE + error)
+            level = believed * level + (1 - believed) / max(2, self.n_outputs)
         row, answer = (_in_unit(float(square), error) for square in pooled[-2:])
         return self._frame((centre, level), (row, answer))
 
@@ -272,8 +280,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             return public
         start, weights = public.weights, public.weights
         for _ in range(4):
-            held = replace(public, weights=weights)
-            shared = shared_models(held.everybody())
+            shared = replace(public, weights=weights).models()
             weights = start * agreement(public.sites, shared)
         return replace(public, weights=weights)
 
@@ -339,8 +346,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         if public.sites is None:
             return [[] for _ in range(self.n_outputs)]
         frame = public.frame
-        others = shared_models(self._others(home, public))
-        known = shared_models(public.everybody())
+        others = shared_models(self._others(home, public), frame.likely)
+        known = public.models()
         noise = float(known.noise[0])
         unit = noise * (frame.bound * self.target_bound) ** 2 if self.loss.name == "squared" else 1
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
