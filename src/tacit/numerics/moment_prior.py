@@ -101,12 +101,16 @@ class Likely:
 
     Attributes
     ----------
+    constant
+        The model (q,) that says the same of every row, if there is one: what it explains is a
+        matter of levels, and no evidence for common slopes.
     square, variance
         Mean square of an answer, and the variance of what is known of it.
     share
         Part of that which a common model explains; log-normal, of variance 1.
     """
 
+    constant: Array | None = None
     square: float = 0.3
     variance: float = 0.02
     share: float = 0.5
@@ -188,11 +192,11 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     values, vectors, believed = _spectrum(moments)
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
-    level = _level(moments, likely)
+    level, flat = _level(moments, likely), _flat(values, vectors, likely.constant)
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
         other = _other_variance(moments, values, noise, believed**2 * size)
-        variance, gain = _preferred_variance(seen, values, other, likely.share * level)
+        variance, gain = _preferred_variance(seen, flat, values, other, likely.share * level)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -236,17 +240,26 @@ def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) 
     return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
 
 
+def _flat(values: Array, vectors: Array, constant: Array | None) -> Array:
+    """Return the direction of g, of length 1, in which a constant model shows, (p, q); or zero."""
+    if constant is None:
+        return np.zeros_like(values)
+    found = values * np.einsum("pji,j->pi", vectors, constant)
+    return np.asarray(found / np.sqrt(np.einsum("pi,pi->p", found, found))[:, None])
+
+
 def _preferred_variance(
-    seen: Array, values: Array, other: Array, likely: Array
+    seen: Array, flat: Array, values: Array, other: Array, likely: Array
 ) -> tuple[Array, Array]:
     """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each.
 
     Candidates are multiples of what a model is ``likely`` to explain of the answers' variance, so
-    that they mean the same in any number of dimensions.
+    that they mean the same in any number of dimensions. What is seen along ``flat`` is not counted.
     """
+    seen = seen - flat[:, :, None] * np.einsum("pi,pik->pk", flat, seen)[:, None, :]
     variances = _SHARES[:, None] * likely / values.sum(axis=1)  # (a, p)
     total = variances[:, :, None] * values**2 + other  # (a, p, q)
-    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2]
+    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2] * (1 - flat**2)
     score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
     nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
     hyper = -0.5 * np.log(_SHARES) ** 2

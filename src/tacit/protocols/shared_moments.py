@@ -353,7 +353,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
+        kept = frame.kept(home.outputs[0])[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
+        level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
+        bayes, ridge = kept * bayes, kept * ridge
         common = frame.model(known.bayes[0])[0]
         found = []
         for number in range(self.n_outputs):
