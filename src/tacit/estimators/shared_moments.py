@@ -27,7 +27,7 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 
 # Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
 # classifier's first model is good enough to be worth a second Newton step.
-_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 1.0, 10.0
+_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 3.0, 30.0
 _MOST_SITES = 10**5
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"

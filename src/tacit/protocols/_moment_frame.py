@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.moment_prior import Likely, SharedModels, square_root
+from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
 __all__ = ["Frame", "clip_norm"]
@@ -143,13 +144,15 @@ class Frame:
         A model of clipped rows is steeper than one of raw rows by about as much. What is usual for
         rows of the declared size is not counted.
         """
-        X = rows.X.astype(np.float64) / self.row_norm
-        raw, said = self._placed(X), self._placed(clip_norm(X))
-        long = np.sqrt(np.einsum("ij,ij->i", said, said) + CONSTANT**2)
-        said /= np.maximum(long, 1.0)[:, None]
-        whole = rows.task_sums(np.einsum("ij,ij->i", raw, raw))
-        part = rows.task_sums(np.einsum("ij,ij->i", raw, said))
-        return np.clip(part / np.maximum(_USUALLY_KEPT * whole, 1e-300), 0.0, 1.0)
+        with quiet_arithmetic():
+            X = rows.X.astype(np.float64) / self.row_norm
+            raw, said = self._placed(X), self._placed(clip_norm(X))
+            long = np.sqrt(np.einsum("ij,ij->i", said, said) + CONSTANT**2)
+            said /= np.maximum(long, 1.0)[:, None]
+            whole = rows.task_sums(np.einsum("ij,ij->i", raw, raw))
+            part = rows.task_sums(np.einsum("ij,ij->i", raw, said))
+            kept = part / np.maximum(_USUALLY_KEPT * whole, 1e-300)
+        return np.clip(np.where(np.isfinite(kept), kept, 0.0), 0.0, 1.0)
 
     def model(self, shared: Array) -> tuple[Array, Array]:
         """Return raw slopes (…, k, d) and intercepts (…, k) of models (…, d + 1, k) of (z, r)."""

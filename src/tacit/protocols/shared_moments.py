@@ -41,9 +41,9 @@ _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noi
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
-# Log-odds for what was shared, before a site's own rows speak: 3 to 1 where it is well known, and
-# none where noise is loud, so that a site of few rows is not led by it.
-_FAVOUR, _DOUBT = math.log(3.0), 2.0
+# Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
+# what the others released, less _AGAINST, within limits; and less where noise is loud.
+_AGAINST, _LEAST_FAVOUR, _MOST_FAVOUR, _DOUBT = 1.0, -1.0, 3.0, 2.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -61,13 +61,15 @@ class SharedMomentsPublic:
     """What the billboard told: the frame of the next (or last) moments, and the last moments.
 
     ``sites`` holds sums of single sites, or one sum of all; ``weights`` are the sites' votes;
-    ``precision`` is that of all moments' noise together.
+    ``precision`` is that of all moments' noise together, and ``evidence`` that for common slopes
+    in earlier moments: the last ones are of what the first model left.
     """
 
     frame: Frame
     sites: Moments | None = None
     weights: Array | None = None
     precision: float = 0.0
+    evidence: float = -math.inf
 
     def everybody(self) -> Moments:
         """Return the weighted sum of all sites."""
@@ -189,9 +191,11 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def information(self, schedule: Schedule) -> float:
         """Return how well a common model can be told under this noise, from public numbers alone.
 
-        It is μ√(Σn_t²)/(d + 1) if sites add the noise and μΣn_t/(d + 1) if it is added once, μ that
-        of the moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that
-        share what is to be found. Around 1 sharing begins to pay.
+        It is μ√(Σn_t²)/D if sites add the noise and μΣn_t/D if it is added once, μ that of the
+        moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that share
+        what is to be found. Features are rarely all of one size and independent: D is the effective
+        number of directions if their variances fall as 1, ½, ⅓ …, (Σ1/j)²/Σ1/j². Around 3 sharing
+        begins to pay.
         """
         precision = 0.0
         for round, mechanism in list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]:
@@ -202,7 +206,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def _information(self, precision: float) -> float:
         rows = float(np.sqrt(np.sum(self._sizes**2)))
-        return math.sqrt(precision) * rows / (self.n_features + 1)
+        variances = 1 / np.arange(1.0, self.n_features + 2)
+        return math.sqrt(precision) * rows * float(variances @ variances / variances.sum() ** 2)
 
     # -- in public -------------------------------------------------------------------------------
 
@@ -235,6 +240,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             sites,
             self._moment_weights(release, variance),
             public.precision + (4 / variance if variance > 0 else math.inf),
+            -math.inf if public.sites is None else float(public.models().gain[0]),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -315,8 +321,10 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
-        families = self._families(home, public)
-        favour = _FAVOUR - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        families, evidence = self._families(home, public)
+        evidence = np.maximum(evidence, public.evidence)
+        favour = np.clip(evidence - _AGAINST, _LEAST_FAVOUR, _MOST_FAVOUR)
+        favour = favour - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
         outputs = home.outputs
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
@@ -341,10 +349,15 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             own = own.weighted(np.full(len(count), public.weights[0]))
         return everybody.without(own.weighted(spoke.astype(np.float64)))
 
-    def _families(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> list[list[Family]]:
-        """Return, by output, the priors that the others' rows give to each site."""
+    def _families(
+        self, home: SharedMomentsHome, public: SharedMomentsPublic
+    ) -> tuple[list[list[Family]], Array]:
+        """Return, by output, the priors that the others' rows give to each site.
+
+        Beside them the evidence (m,) for a common model in what the others released.
+        """
         if public.sites is None:
-            return [[] for _ in range(self.n_outputs)]
+            return [[] for _ in range(self.n_outputs)], np.zeros(len(home.positions))
         frame = public.frame
         others = shared_models(self._others(home, public), frame.likely)
         known = public.models()
@@ -373,7 +386,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
                     ),
                 ]
             )
-        return found
+        return found, others.gain
 
 
 def _shrunk(mean: Array, error: float) -> Array:
