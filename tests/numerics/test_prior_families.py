@@ -58,7 +58,7 @@ def test_favour_is_each_tasks_own_and_moves_it_between_its_fit_and_the_shared_on
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_chance_does_not_speak_for_a_family(loss):
-    tasks, model = made(loss, n_tasks=300, n_rows=8)
+    tasks, _ = made(loss, n_tasks=300, n_rows=8)
     rng = np.random.default_rng(1)
     # Every task's own fit, moved by as much as few rows can hardly tell.
     alone = local_fit(tasks, loss)

@@ -231,7 +231,7 @@ def test_levels_are_no_evidence_for_common_slopes():
 
 def test_evidence_of_the_first_moments_is_kept_when_the_second_are_of_what_is_left():
     tasks = sites(20, 100, 4)
-    public, home = run(protocol_of(tasks, "trusted"), tasks, epsilon=3.0)
+    public, _ = run(protocol_of(tasks, "trusted"), tasks, epsilon=3.0)
     assert public.evidence > 10 > float(public.models().gain[0])
     late, _ = run(protocol_of(tasks, "trusted", n_moments=1), tasks, epsilon=3.0)
     assert late.evidence == -math.inf

@@ -42,7 +42,7 @@ _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in nois
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
-# what the others released, less _AGAINST, within limits; and less where noise is loud.
+# what was released, less _AGAINST, within limits; and less where noise is loud.
 _AGAINST, _LEAST_FAVOUR, _MOST_FAVOUR, _DOUBT = 1.0, -1.0, 3.0, 2.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
@@ -321,10 +321,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
-        families, evidence = self._families(home, public)
-        evidence = np.maximum(evidence, public.evidence)
-        favour = np.clip(evidence - _AGAINST, _LEAST_FAVOUR, _MOST_FAVOUR)
-        favour = favour - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        families, favour = self._families(home, public)
         outputs = home.outputs
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
@@ -352,10 +349,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def _families(
         self, home: SharedMomentsHome, public: SharedMomentsPublic
     ) -> tuple[list[list[Family]], Array]:
-        """Return, by output, the priors that the others' rows give to each site.
-
-        Beside them the evidence (m,) for a common model in what the others released.
-        """
+        """Return, by output, the priors that the others' rows give to each site, and its favour."""
         if public.sites is None:
             return [[] for _ in range(self.n_outputs)], np.zeros(len(home.positions))
         frame = public.frame
@@ -366,7 +360,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
-        kept = frame.kept(home.outputs[0])[:, None, None]
+        kept = frame.kept(home.outputs[0])
+        favour = self._favour(np.maximum(others.gain, public.evidence), kept, public)
+        kept = kept[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
         bayes, ridge = kept * bayes, kept * ridge
@@ -386,7 +382,16 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
                     ),
                 ]
             )
-        return found, others.gain
+        return found, favour
+
+    def _favour(self, evidence: Array, kept: Array, public: SharedMomentsPublic) -> Array:
+        """Return every site's log-odds (m,) for what was shared, before its rows speak.
+
+        Where rows are much longer than was declared, what is common are their directions.
+        """
+        most = _LEAST_FAVOUR + (_MOST_FAVOUR - _LEAST_FAVOUR) * kept**2
+        doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        return np.clip(evidence - _AGAINST, _LEAST_FAVOUR, most) - doubt
 
 
 def _shrunk(mean: Array, error: float) -> Array:
