@@ -43,7 +43,8 @@ class Family:
 
     ``mean`` is (m, d), or (d,) for all tasks; ``covariance`` (d, d) may be singular, and is in
     units of the answers' noise variance for the squared loss. With ``level`` (m,) the intercept has
-    a prior too, N(level_i, level_variance / strength); without, it is free.
+    a prior too, N(level_i, level_variance / strength); without, it is free. ``spread`` is the
+    variance of answers about the common model, for the squared loss: strengths are in its units.
     """
 
     mean: Array
@@ -51,6 +52,7 @@ class Family:
     strengths: tuple[float, ...]
     level: Array | None = None
     level_variance: float = 0.0
+    spread: float = 0.0
 
 
 def family_fit(
@@ -77,7 +79,10 @@ def family_fit(
     with quiet_arithmetic():
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
-        paths += [_path(fit, tasks, family, intercept) for family in families]
+        left = _mean(
+            leave_one_out_weights(paths[0].loo_errors, tasks.counts, loss), paths[0].loo_errors
+        )
+        paths += [_path(fit, tasks, family, intercept, left) for family in families]
         within = [leave_one_out_weights(path.loo_errors, tasks.counts, loss) for path in paths]
         share = _between(tasks, loss, paths, within, favour)
         own = _own(tasks, loss, paths[0], within[0], intercept)
@@ -94,9 +99,18 @@ def _own(tasks: TaskSet, loss: Loss, path: Any, weights: Array, intercept: bool)
     return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
 
-def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
-    """Return the fits under one family; a level is a column of the rows while they are fitted."""
-    strengths = np.asarray(family.strengths)
+def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool, left: Array) -> Any:
+    """Return the fits under one family; a level is a column of the rows while they are fitted.
+
+    A task whose own fit leaves less (``left``, (m,)) than the common model leaves of everybody's
+    answers is pulled less: its noise is smaller, and its differences are not.
+    """
+    ease = (
+        np.ones_like(left)
+        if family.spread == 0
+        else np.clip((left / family.spread) ** 2, 0.01, 1.0)
+    )
+    strengths = ease[:, None] * np.asarray(family.strengths)
     if family.level is None or not intercept:
         prior = Prior(family.mean, family.covariance)
         return fit(tasks, strengths, intercept=intercept, prior=prior)

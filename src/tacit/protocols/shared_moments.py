@@ -367,17 +367,18 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
         bayes, ridge = kept * bayes, kept * ridge
         common = frame.model(known.bayes[0])[0]
+        left = unit if self.loss.name == "squared" else 0.0
         found = []
         for number in range(self.n_outputs):
             along = np.outer(common[number], common[number]) / unit
             found.append(
                 [
-                    Family(bayes[:, number], wide, _STRENGTHS),
-                    Family(ridge[:, number], narrow, _STRENGTHS),
-                    Family(bayes[:, number], along, (1.0, 10.0, 100.0)),
-                    Family(ridge[:, number], narrow + along, _STRENGTHS),
+                    Family(bayes[:, number], wide, _STRENGTHS, spread=left),
+                    Family(ridge[:, number], narrow, _STRENGTHS, spread=left),
+                    Family(bayes[:, number], along, (1.0, 10.0, 100.0), spread=left),
+                    Family(ridge[:, number], narrow + along, _STRENGTHS, spread=left),
                     *(
-                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance)
+                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance, left)
                         for variance in _LEVELS
                     ),
                 ]
