@@ -213,6 +213,11 @@ def test_more_rows_than_add_up_exactly_are_refused_where_all_are_added_up():
         SharedMomentsProtocol(SquaredLoss(), 3, (1 << 21, 5), aggregation="trusted")
 
 
+def moments_of(sums, public):
+    sites = public.sites
+    return Moments.of_matrices(sums, 1, sites.count, sites.apart, float(sites.variance[0]))
+
+
 def evidence_of(tasks, epsilon):
     protocol = protocol_of(tasks, "trusted", n_moments=1)
     public, _ = run(protocol, tasks, epsilon=epsilon)
@@ -229,12 +234,18 @@ def test_levels_are_no_evidence_for_common_slopes():
     assert evidence_of(tasks.replace(y=level), 3.0) < 1
 
 
-def test_evidence_of_the_first_moments_is_kept_when_the_second_are_of_what_is_left():
+def test_moments_of_what_the_first_model_left_speak_for_it_or_against_it():
     tasks = sites(20, 100, 4)
     public, _ = run(protocol_of(tasks, "trusted"), tasks, epsilon=3.0)
-    assert public.evidence > 10 > float(public.models().gain[0])
-    late, _ = run(protocol_of(tasks, "trusted", n_moments=1), tasks, epsilon=3.0)
-    assert late.evidence == -math.inf
+    assert public.evidence > 10
+    assert float(public.models().gain[0]) > 10
+    # The same frame, whose model nothing speaks for: its sums are those of rows that it misleads.
+    rng = np.random.default_rng(0)
+    other = tasks.replace(y=rng.permutation(np.asarray(tasks.y)))
+    said = RowMessages(public.frame.speak(other.X, np.asarray(other.y)[:, None]), tasks.offsets)
+    sums = moments_bound().by_task(said).sum(axis=0, keepdims=True)
+    misled = replace(public, sites=replace(public.sites, **vars(moments_of(sums, public))))
+    assert float(misled.models().gain[0]) < 1
 
 
 def test_rare_labels_under_loud_noise_give_no_steep_model():

@@ -104,6 +104,8 @@ class Likely:
     constant
         The model (q,) that says the same of every row, if there is one: what it explains is a
         matter of levels, and no evidence for common slopes.
+    base
+        The model (q, k) that answers are residuals of, if they are.
     square, variance
         Mean square of an answer, and the variance of what is known of it.
     share
@@ -111,6 +113,7 @@ class Likely:
     """
 
     constant: Array | None = None
+    base: Array | None = None
     square: float = 0.3
     variance: float = 0.02
     share: float = 0.5
@@ -133,7 +136,7 @@ class SharedModels:
     basis, values
         Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
     gain
-        Evidence of the common model against none: log Bayes factor (p,).
+        Evidence of the common model against none, base and all: log Bayes factor (p,).
     """
 
     bayes: Array
@@ -193,10 +196,13 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
     level, flat = _level(moments, likely), _flat(values, vectors, likely.constant)
+    whole = seen
+    if likely.base is not None:
+        whole = seen + values[:, :, None] * np.einsum("pji,jk->pik", vectors, likely.base)
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
         other = _other_variance(moments, values, noise, believed**2 * size)
-        variance, gain = _preferred_variance(seen, flat, values, other, likely.share * level)
+        variance, evidence = _preferred_variance(seen, flat, values, other, likely.share * level)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -213,7 +219,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         variance=variance,
         basis=vectors,
         values=values,
-        gain=gain,
+        gain=evidence - _density(whole, flat, other),
     )
 
 
@@ -251,21 +257,24 @@ def _flat(values: Array, vectors: Array, constant: Array | None) -> Array:
 def _preferred_variance(
     seen: Array, flat: Array, values: Array, other: Array, likely: Array
 ) -> tuple[Array, Array]:
-    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each.
+    """Return the prior variance with the most evidence, and the log density under it, (p,) each.
 
     Candidates are multiples of what a model is ``likely`` to explain of the answers' variance, so
     that they mean the same in any number of dimensions. What is seen along ``flat`` is not counted.
     """
-    seen = seen - flat[:, :, None] * np.einsum("pi,pik->pk", flat, seen)[:, None, :]
     variances = _SHARES[:, None] * likely / values.sum(axis=1)  # (a, p)
-    total = variances[:, :, None] * values**2 + other  # (a, p, q)
-    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2] * (1 - flat**2)
-    score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
-    nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
+    score = np.stack([_density(seen, flat, one[:, None] * values**2 + other) for one in variances])
     hyper = -0.5 * np.log(_SHARES) ** 2
     best = np.argmax(score + hyper[:, None], axis=0)[None]
     found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
-    return found, evidence - nothing
+    return found, evidence
+
+
+def _density(seen: Array, flat: Array, variance: Array) -> Array:
+    """Return the log density (p,) of g ~ N(0, variance), but for what is seen along ``flat``."""
+    seen = seen - flat[:, :, None] * np.einsum("pi,pik->pk", flat, seen)[:, None, :]
+    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2] * (1 - flat**2)
+    return np.asarray(-0.5 * np.sum(k * np.log(variance) + energy / variance, axis=1))
 
 
 def agreement(sites: Moments, models: SharedModels) -> Array:

@@ -109,11 +109,12 @@ class Frame:
     def likely(self) -> Likely:
         """What the residuals in this frame are like: of labels, nearly known by their shares."""
         constant = np.linalg.solve(self.turn, np.eye(len(self.turn))[0])
+        base = np.linalg.solve(self.turn, self.base * (self.slope / self.bound))
         if self.loss.name == "squared":
-            return Likely(constant)
+            return Likely(constant, base)
         slope = float(self.slope.mean())
         square = slope / self.bound**2
-        return Likely(constant, square, (_LABELS_VARY * square) ** 2, _LIKELY_SCORES * slope)
+        return Likely(constant, base, square, (_LABELS_VARY * square) ** 2, _LIKELY_SCORES * slope)
 
     def speak(self, X: Array, answers: Array) -> Array:
         """Return (z, r) of every row, (N, d + 1 + k), from raw rows and scaled answers (N, k).

@@ -62,14 +62,14 @@ class SharedMomentsPublic:
 
     ``sites`` holds sums of single sites, or one sum of all; ``weights`` are the sites' votes;
     ``precision`` is that of all moments' noise together, and ``evidence`` that for common slopes
-    in earlier moments: the last ones are of what the first model left.
+    in earlier moments.
     """
 
     frame: Frame
     sites: Moments | None = None
     weights: Array | None = None
     precision: float = 0.0
-    evidence: float = -math.inf
+    evidence: float = 0.0
 
     def everybody(self) -> Moments:
         """Return the weighted sum of all sites."""
@@ -240,7 +240,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             sites,
             self._moment_weights(release, variance),
             public.precision + (4 / variance if variance > 0 else math.inf),
-            -math.inf if public.sites is None else float(public.models().gain[0]),
+            0.0 if public.sites is None else float(public.models().gain[0]),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -361,7 +361,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
         kept = frame.kept(home.outputs[0])
-        favour = self._favour(np.maximum(others.gain, public.evidence), kept, public)
+        favour = self._favour(public.evidence + others.gain, kept, public)
         kept = kept[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
