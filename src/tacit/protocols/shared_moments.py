@@ -42,8 +42,9 @@ _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in nois
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
-# what was released, less _AGAINST, within limits; and less where noise is loud.
-_AGAINST, _LEAST_FAVOUR, _MOST_FAVOUR, _DOUBT = 1.0, -1.0, 3.0, 2.0
+# what was released, within limits, less what a site of n rows has against it, 1 + 4/n; few rows
+# cannot object. And less where noise is loud.
+_AGAINST, _FEW_ROWS, _MOST_FAVOUR, _DOUBT = 1.0, 4.0, 3.0, 2.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -360,9 +361,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
-        kept = frame.kept(home.outputs[0])
-        favour = self._favour(public.evidence + others.gain, kept, public)
-        kept = kept[:, None, None]
+        favour = self._favour(home, public, others.gain)
+        kept = frame.kept(home.outputs[0])[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
         bayes, ridge = kept * bayes, kept * ridge
@@ -385,14 +385,18 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             )
         return found, favour
 
-    def _favour(self, evidence: Array, kept: Array, public: SharedMomentsPublic) -> Array:
+    def _favour(
+        self, home: SharedMomentsHome, public: SharedMomentsPublic, evidence: Array
+    ) -> Array:
         """Return every site's log-odds (m,) for what was shared, before its rows speak.
 
         Where rows are much longer than was declared, what is common are their directions.
         """
-        most = _LEAST_FAVOUR + (_MOST_FAVOUR - _LEAST_FAVOUR) * kept**2
+        rows = home.outputs[0]
+        against = _AGAINST + _FEW_ROWS / rows.counts
+        most = (_MOST_FAVOUR + against) * public.frame.kept(rows) ** 2
         doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
-        return np.clip(evidence - _AGAINST, _LEAST_FAVOUR, most) - doubt
+        return np.clip(np.maximum(public.evidence, evidence), 0.0, most) - against - doubt
 
 
 def _shrunk(mean: Array, error: float) -> Array:
