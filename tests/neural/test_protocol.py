@@ -15,6 +15,7 @@ import tacit  # noqa: E402
 from tacit.engines import Batches, conduct  # noqa: E402
 from tacit.errors import InvalidInput, PrivacyLeak  # noqa: E402
 from tacit.neural import CohortProtocol, Ending, LocalTraining, multinomial_logistic  # noqa: E402
+from tacit.neural._outputs import outputs_of  # noqa: E402
 from tacit.neural.protocol import Centre  # noqa: E402
 from tacit.privacy import Billboard, Ledger, SeededEntropy  # noqa: E402
 from tacit.privacy.mechanisms import Gaussian, PoissonGaussian  # noqa: E402
@@ -258,6 +259,11 @@ def test_without_its_checkpoint_a_killed_run_would_have_ended_elsewhere():
     assert not np.array_equal(again, models)
 
 
+def classes_of(models, X, task):
+    outputs = outputs_of(TRAINING.model, protocol_of().layout.tree(models), X, task)
+    return outputs.argmax(axis=1)
+
+
 @pytest.mark.parametrize("value", [1e30, -1e300])
 def test_a_client_that_leaves_the_finite_numbers_harms_nobody(value):
     X, y, task = arrays()
@@ -268,8 +274,7 @@ def test_a_client_that_leaves_the_finite_numbers_harms_nobody(value):
     assert np.isfinite(models).all()
     assert np.isfinite(outcome.public.value).all()
     settled, _, _ = run(protocol, TaskSet.from_arrays(X, y, task), epsilon=1e6)
-    others = np.arange(M) != 2
-    assert np.abs(models[others] - settled[others]).max() < 2.0
+    assert (classes_of(models, X, task) == classes_of(settled, X, task))[task != 2].mean() > 0.9
 
 
 def test_the_server_divides_by_the_expected_cohort_and_reads_releases_only():

@@ -16,8 +16,10 @@ import optax
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.neural._flat import Layout, layout_of
+from tacit.neural._linear import Extent
 from tacit.neural.cohort import LocalTraining, train_cohort
 from tacit.neural.finetune import fine_tune
+from tacit.neural.losses import CURVATURE
 from tacit.neural.rows import StackedRows
 from tacit.neural.settling import settled
 from tacit.privacy.bounds import VectorClip
@@ -46,10 +48,13 @@ class Stack:
     """What a stack of tasks keeps: rows, a key a task, and the models of those who have joined.
 
     ``models`` (m, P) is written in place, and None where tasks keep no model between turns.
+    ``strength`` and ``rate`` are those of its turns, by task where its own rows tell them.
     """
 
     rows: StackedRows
     keys: AnyArray
+    strength: float | Array
+    rate: float | Array
     models: AnyArray | None
     begun: AnyArray  # which tasks have a model of their own
 
@@ -69,6 +74,8 @@ class Ending:
 
 
 _TINY = 1e-30
+_DOUBT = 1.0  # standard deviations of its squared norm by which a centre must exceed noise
+_PULL = 1 / 16  # of a turn, relative to what a row says, where λ is found at home
 _EVERYONE, _SETTLED = Everyone(), Ending()
 
 
@@ -86,8 +93,10 @@ class CohortProtocol(Protocol[Centre, Stack]):
         γ, the radius of an update.
     cohort : Everyone, Poisson or FixedSize
         Who takes part in a turn; the release is divided by the expected number of members.
-    strength, learning_rate : float
-        λ of the pull; step of local SGD.
+    strength : float or None
+        λ of the pull; None, for full-batch training, lets every task find it by its own rows.
+    learning_rate : float
+        Step of stochastic descent; full-batch descent finds its own.
     personal : bool
         Whether tasks keep their model between turns (mean-regularised) or begin every turn at the
         centre (FedAvg and FedProx).
@@ -115,7 +124,7 @@ class CohortProtocol(Protocol[Centre, Stack]):
     clip: float
     server: optax.GradientTransformation
     cohort: Cohort = _EVERYONE
-    strength: float = 0.1
+    strength: float | None = 0.1
     learning_rate: float = 0.1
     personal: bool = True
     ending: Ending = _SETTLED
@@ -166,16 +175,33 @@ class CohortProtocol(Protocol[Centre, Stack]):
         cleared: AnyArray = opening + np.float32(kept) * moved
         return cleared
 
+    def heard(self, public: Centre) -> bool:
+        """Return whether the centre tells more than noise, by releases and the noise's law."""
+        moved = public.value - self.opening().value
+        doubt = 1.0 + _DOUBT * np.sqrt(2.0 / moved.size)
+        return bool(moved @ moved > doubt * public.noise)
+
     def start(self, rows: TaskSet, positions: IntArray) -> Stack:
         """Put the rows on the device; nobody has a model yet."""
         rows = within_range(rows)
         y, m = np.asarray(rows.y), rows.n_tasks
+        stacked = StackedRows.of(rows.X, y.astype(np.int32) if self.classes else y, rows.offsets)
         return Stack(
-            StackedRows.of(rows.X, y.astype(np.int32) if self.classes else y, rows.offsets),
+            stacked,
             _keys(self.seed, positions),
+            *self._pace(stacked),
             np.zeros((m, self.layout.size), np.float32) if self.personal else None,
             np.zeros(m, dtype=bool),
         )
+
+    def _pace(self, rows: StackedRows) -> tuple[float | Array, float | Array]:
+        """Return λ and step of a turn."""
+        if not self.training.full_batch:
+            return 0.0 if self.strength is None else self.strength, self.learning_rate
+        extent = Extent.of(rows)
+        found = self.strength is None
+        strength = extent.strength(_PULL) if found else np.full(len(extent.counts), self.strength)
+        return strength, extent.rate(CURVATURE[self.training.loss], strength)
 
     def speak(
         self, home: Stack, public: Centre, call: Call, joined: AnyArray | None
@@ -195,8 +221,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
             models=None if home.models is None else self.layout.tree(home.models),
             keys=home.keys,
             turn=call.number,
-            strength=self.strength,
-            learning_rate=self.learning_rate,
+            strength=home.strength,
+            learning_rate=home.rate,
             clip=self.clip,
         ):
             own = slice(done, done + len(turn.positions))
@@ -209,7 +235,7 @@ class CohortProtocol(Protocol[Centre, Stack]):
     def finish(self, home: Stack, public: Centre) -> Array:
         """Return personal models (m, P); (m, 0) where everybody has the centre and no other."""
         ending, m = self.ending, len(home.keys)
-        training = replace(self.training, epochs=ending.epochs, steps=None)
+        training = replace(self.training, epochs=ending.epochs, steps=None, full_batch=False)
         given: dict[str, Any] = {
             "keys": home.keys,
             "turn": self.n_turns,
@@ -220,7 +246,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         if ending.method == "auto":
             opening = self.layout.tree(self.opening().value)
             cleared = self.layout.tree(self.cleared(public))
-            models = settled(training, home.rows, cleared, opening, **given)
+            heard = self.heard(public)
+            models = settled(training, home.rows, cleared, opening, heard=heard, **given)
         elif ending.method is not None:
             kept = self._models(home, public)
             models = fine_tune(
