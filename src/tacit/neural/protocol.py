@@ -74,7 +74,7 @@ class Ending:
 
 
 _TINY = 1e-30
-_DOUBT = 1.0  # standard deviations of its squared norm by which a centre must exceed noise
+_DOUBT = 0.5  # standard deviations of its squared norm by which a centre must exceed noise
 _PULL = 1 / 16  # of a turn, relative to what a row says, where λ is found at home
 _EVERYONE, _SETTLED = Everyone(), Ending()
 
