@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-oldest federation-demo federation-stress lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-neural test-oldest federation-demo federation-stress lint format bench clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -51,6 +51,16 @@ federation-stress: $(FEDERATION)/.ready
 federation-demo: $(FEDERATION)/.ready
 	$(FEDERATION)/bin/tacit federate demo
 
+# JAX gets an environment of its own, too.
+NEURAL := .venv-neural
+$(NEURAL)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(NEURAL)
+	$(NEURAL)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[neural]" pytest pytest-xdist hypothesis
+	touch $(NEURAL)/.ready
+
+test-neural: $(NEURAL)/.ready
+	OMP_NUM_THREADS=1 $(NEURAL)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/neural tests/privacy/test_clipped_sums.py
+
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
 	rm -rf dist .venv-oldest
@@ -74,4 +84,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/noise.py
 
 clean:
-	rm -rf $(VENV) $(FEDERATION) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) $(NEURAL) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -7,6 +7,7 @@ knowing chooses wrongly for most data.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -52,8 +53,8 @@ class Extent:
         return steps
 
 
-@jax.jit
-def _measured(rows: StackedRows) -> tuple[Any, Any]:
+@partial(jax.jit)
+def _measured(rows: StackedRows) -> Any:
     flat = rows.X.reshape(len(rows.X), -1)
 
     def over_rows(first: Any, count: Any, start: Any, add: Any) -> Any:
@@ -81,4 +82,4 @@ def _measured(rows: StackedRows) -> tuple[Any, Any]:
         begun = squares / jnp.maximum(jnp.linalg.norm(squares), _TINY)
         return jax.lax.fori_loop(0, _POWERS, power, (begun, 0.0))[1], jnp.sum(squares)
 
-    return jax.lax.map(one, (rows.first, rows.counts))  # type: ignore[no-any-return]
+    return jax.lax.map(one, (rows.first, rows.counts))

@@ -13,15 +13,17 @@ import jax
 import jax.numpy as jnp
 
 from tacit._check import positive_integer
+from tacit.errors import InvalidInput
 from tacit.neural.losses import CURVATURE, cross_entropy
 from tacit.neural.models import Model
-from tacit.neural.pulls import Minibatch, Pull, Quadratic
+from tacit.neural.pulls import Minibatch, NoPull, Pull, Quadratic
 from tacit.neural.rows import Slice
 
 __all__ = ["LocalTraining", "Own", "local_turn"]
 
 _MEAN_REGULARISED = Quadratic()
 _BLOCK = 32  # rows whose gradients are added up at once where all rows count in every step
+_UNSEEN = Minibatch(None, None, None)  # no pull of full-batch descent looks at outputs
 _LONGEST = 1e4  # step, in multiples of the one that is always safe
 
 
@@ -61,6 +63,10 @@ class LocalTraining:
             positive_integer(name, getattr(self, name), remedy="10 rows and 1 epoch are usual")
         if self.steps is not None:
             positive_integer("steps", self.steps, remedy="use steps=None to count epochs")
+        if self.full_batch and not isinstance(self.pull, NoPull | Quadratic):
+            raise InvalidInput(
+                f"pull={self.pull}: full-batch descent knows NoPull and Quadratic; use minibatches"
+            )
 
     @property
     def linear(self) -> bool:
@@ -151,8 +157,13 @@ def _descended(
         x, y, weight = rows.block(b, _BLOCK)
         return jnp.sum(weight * training.loss(training.model.apply(params, x), y)) / rows.count
 
+    def pulled(params: Any) -> Any:
+        return own.strength * training.pull(params, centre, None, _UNSEEN)
+
     def objective(params: Any) -> Any:
-        pulled = jax.value_and_grad(lambda p: own.strength * training.pull(p, centre, None, None))
+        pulled = jax.value_and_grad(
+            lambda p: own.strength * training.pull(p, centre, None, _UNSEEN)
+        )
         return jax.lax.fori_loop(
             0,
             (rows.count + _BLOCK - 1) // _BLOCK,

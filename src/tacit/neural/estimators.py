@@ -25,6 +25,7 @@ from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
 from tacit.neural.protocol import Centre, CohortProtocol, Ending
 from tacit.neural.pulls import NoPull, Pull, Quadratic
+from tacit.neural.radius import FixedRadius, QuantileRadius
 from tacit.privacy.accounting.composition import compose
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
@@ -42,6 +43,7 @@ __all__ = [
 
 _MODELS = ("logistic", "mlp", "cnn", "cnn1d")
 _SERVERS = ("plain", "momentum", "adam")
+_CLIP = 'give a public radius, or "quantile"'
 _DESCENT = 15  # steps on all rows in a turn of a linear model
 _RATE, _STRENGTH = 0.1, 0.01  # of a network
 _HIDDEN = (
@@ -83,7 +85,7 @@ class _Cohorts(PrivateEstimator):
         "local_steps": [None, rule(_check.positive_integer, remedy="None counts epochs")],
         "batch_size": [_WHOLE],
         "learning_rate": ["auto", rule(_check.positive, remedy='0.1 is usual, or "auto"')],
-        "clip": [rule(_check.positive, allow_inf=True, remedy="give a public radius")],
+        "clip": ["quantile", rule(_check.positive, allow_inf=True, remedy=_CLIP)],
         "server": [rule(_check.one_of, choices=_SERVERS, kinds=(optax.GradientTransformation,))],
         "server_rate": [rule(_check.positive, remedy="1.0 is usual")],
         "fine_tune": [None, rule(_check.one_of, choices=("auto", *FINE_TUNING))],
@@ -110,7 +112,7 @@ class _Cohorts(PrivateEstimator):
         local_steps: int | None = None,
         batch_size: int = 10,
         learning_rate: float | str = "auto",
-        clip: float = 1.0,
+        clip: float | str = 1.0,
         server: Any = "plain",
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
@@ -145,8 +147,8 @@ class _Cohorts(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self._private:
-            _check.positive("clip", self.clip, remedy="give a public radius")
+        if self._private and self.clip != "quantile":
+            _check.positive("clip", self.clip, remedy=_CLIP)
         if self.fine_tune == "kl" and not self._classifies:
             raise InvalidInput("fine_tune='kl': compares predicted classes; a regressor has none")
 
@@ -208,7 +210,7 @@ class _Cohorts(PrivateEstimator):
             training,
             sizes.n_tasks,
             int(self.n_rounds),
-            float(self.clip),
+            QuantileRadius() if isinstance(self.clip, str) else FixedRadius(float(self.clip)),
             self._server(),
             cohort=cohort,
             strength=strength,
@@ -314,7 +316,7 @@ class _Pulled(_Cohorts):
         batch_size: int = 10,
         learning_rate: float | str = "auto",
         strength: float | str = "auto",
-        clip: float = 1.0,
+        clip: float | str = 1.0,
         server: Any = "plain",
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
@@ -393,8 +395,9 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
     strength : "auto" or float
         λ of the pull (λ/2)‖w − w̃‖², in force at every step. "auto": a task with the linear model
         finds it by the number and the length of its own rows; networks take 0.01.
-    clip : float, default 1.0
-        γ, the public radius of an update.
+    clip : float or "quantile", default 1.0
+        γ, the public radius of an update; or the median of the updates' lengths, found privately
+        on the way (3 % more noise).
     server : "plain", "momentum", "adam" or an optax optimiser
         What moves the centre, by ``server_rate``; reads releases only.
     fine_tune : "auto", None, "vanilla", "mean-regularized", "kl" or "ewc"

@@ -20,9 +20,9 @@ from tacit.neural._linear import Extent
 from tacit.neural.cohort import LocalTraining, train_cohort
 from tacit.neural.finetune import fine_tune
 from tacit.neural.losses import CURVATURE
+from tacit.neural.radius import Radius
 from tacit.neural.rows import StackedRows
 from tacit.neural.settling import settled
-from tacit.privacy.bounds import VectorClip
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Cohort, Everyone, Round
 from tacit.protocols.protocol import Protocol
@@ -35,11 +35,13 @@ __all__ = ["Centre", "CohortProtocol", "Ending", "Stack"]
 class Centre:
     """The public centre (P,), float32, and the state of the server's optimiser.
 
-    ``noise`` is about the squared norm of the noise in ``value``, known from the noise's law.
+    ``radius`` is the γ of the next turn; ``noise`` is about the squared norm of the noise in
+    ``value``, known from the noise's law.
     """
 
     value: AnyArray
     server: Any
+    radius: float
     noise: float = 0.0
 
 
@@ -89,8 +91,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         Model, loss, pull and steps of a turn.
     n_tasks, n_turns : int
         Public number of tasks; releases.
-    clip : float
-        γ, the radius of an update.
+    radius : FixedRadius or QuantileRadius
+        γ, the length of an update.
     cohort : Everyone, Poisson or FixedSize
         Who takes part in a turn; the release is divided by the expected number of members.
     strength : float or None
@@ -108,8 +110,9 @@ class CohortProtocol(Protocol[Centre, Stack]):
     seed : int
         Public constant of the first centre and of the order of minibatches.
 
-    Guarantee: joint DP with the task as unit. A message has norm γ at most whatever the task did
-    before, so the sum moves by γ if a task is zeroed out, and by 2γ if it is replaced. With a
+    Guarantee: joint DP with the task as unit. A message's norm is bounded by a public constant
+    whatever the task did before (γ, or as `QuantileRadius` proves), so the sum moves by so much if
+    a task is zeroed out, and by twice as much if it is replaced. With a
     Poisson cohort every turn is a Poisson-sampled Gaussian under zero-out adjacency, as neither the
     size nor the members of a cohort are part of the public state, a call, the history or another
     task's bits; a cohort of fixed size is not amplified. Divisors are public, the first centre is a
@@ -121,7 +124,7 @@ class CohortProtocol(Protocol[Centre, Stack]):
     training: LocalTraining
     n_tasks: int
     n_turns: int
-    clip: float
+    radius: Radius
     server: optax.GradientTransformation
     cohort: Cohort = _EVERYONE
     strength: float | None = 0.1
@@ -141,8 +144,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         return (
             Round(
                 "mean update",
-                VectorClip(self.clip),
-                (self.layout.size,),
+                self.radius.bound,
+                (self.radius.length(self.layout.size),),
                 turns=self.n_turns,
                 cohort=self.cohort,
             ),
@@ -151,17 +154,19 @@ class CohortProtocol(Protocol[Centre, Stack]):
     def opening(self) -> Centre:
         """Return the model's public first parameters."""
         value = self.layout.flat(self.training.model.opening(self.seed))
-        return Centre(value, self.server.init(value))
+        return Centre(value, self.server.init(value), self.radius.first)
 
     def read(self, public: Centre, release: AnyArray, call: Call, noise: Mechanism) -> Centre:  # noqa: ARG002
         """Move the centre by the release over the expected number of members."""
         members = self.cohort.expected(self.n_tasks)
-        mean = (np.asarray(release) / members).astype(np.float32)
+        update, radius = self.radius.heard(np.asarray(release), public.radius, members)
+        mean = update.astype(np.float32)
         step, server = self.server.update(-mean, public.server, public.value)
         gain = np.linalg.norm(step) / max(float(np.linalg.norm(mean)), _TINY)
-        heard = float(gain) * noise.noise_norm(mean.shape) / members
+        unit = self.radius.unit(public.radius)
+        heard = float(gain) * unit * noise.noise_norm(mean.shape) / members
         value = np.asarray(optax.apply_updates(public.value, step))
-        return Centre(value, server, public.noise + heard**2)
+        return Centre(value, server, radius, public.noise + heard**2)
 
     def cleared(self, public: Centre) -> AnyArray:
         """Return the centre drawn to the opening by as much as noise pushed it off.
@@ -223,14 +228,13 @@ class CohortProtocol(Protocol[Centre, Stack]):
             turn=call.number,
             strength=home.strength,
             learning_rate=home.rate,
-            clip=self.clip,
         ):
             own = slice(done, done + len(turn.positions))
             self.layout.write(said, own, turn.updates)
             if home.models is not None:
                 self.layout.write(home.models, turn.positions, turn.models)
             done = own.stop
-        return home, said
+        return home, self.radius.said(said, public.radius)
 
     def finish(self, home: Stack, public: Centre) -> Array:
         """Return personal models (m, P); (m, 0) where everybody has the centre and no other."""
