@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-neural test-oldest federation-demo federation-stress lint format bench clean
+.PHONY: demo test test-statistical test-slow test-federation test-cluster test-neural test-oldest federation-demo federation-stress lint format bench bench-compare clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -51,6 +51,17 @@ federation-stress: $(FEDERATION)/.ready
 federation-demo: $(FEDERATION)/.ready
 	$(FEDERATION)/bin/tacit federate demo
 
+# Worker processes of a cluster on loopback; Ray gets an environment of its own, too.
+CLUSTER := .venv-cluster
+$(CLUSTER)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[cluster,parquet]" pytest hypothesis
+	touch $(CLUSTER)/.ready
+
+test-cluster: $(CLUSTER)/.ready
+	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray.py
+	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray_machines.py
+
 # JAX gets an environment of its own, too.
 NEURAL := .venv-neural
 $(NEURAL)/.ready: pyproject.toml
@@ -83,5 +94,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/accounting.py
 	$(BIN)/python benchmarks/noise.py
 
+# Whole fits against an earlier commit: make bench-compare REV=7b0831a
+bench-compare: $(READY)
+	$(BIN)/python benchmarks/compare.py $(REV)
+
 clean:
-	rm -rf $(VENV) $(FEDERATION) $(NEURAL) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) $(CLUSTER) $(NEURAL) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,7 @@
 """Published claims that fail, measured: the numbers of docs/errata.md.
 
     python benchmarks/errata.py [wishart] [gram] [algorithm5] [cohort] [weights] [asynchronous]
-                                [scaling] [simulated] [recovery]
+                                [scaling] [simulated] [recovery] [output]
 
 Without names, all of them (a few minutes). Prints one line per measurement and writes
 benchmarks/results/errata.json.
@@ -218,6 +218,39 @@ def recovery() -> dict[str, Any]:
     }
 
 
+def output(n_draws: int = 16) -> dict[str, Any]:
+    """The AUC that noise on the minimiser costs, Table 1 of the transfer paper, same b in both."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from papers.private_transfer.settings import auc, digits, fit
+
+    from tacit.privacy.objective import output as release
+
+    with_noise = release.perturb_gamma_vector
+
+    def without_noise(model: Any, scale: float, entropy: Any, *, step: float) -> Any:
+        with_noise(model, scale, entropy, step=step)  # the draws that follow are the same
+        return model
+
+    found: dict[str, Any] = {}
+    for delta in (0.0, 1e-5):
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+            for name in ("FS(W)", "SimComb", "SourceD", "Direct"):
+                lost = []
+                for draw in range(n_draws):
+                    data = digits(3000 + draw)
+                    scores = []
+                    for perturb in (without_noise, with_noise):
+                        release.perturb_gamma_vector = perturb
+                        scores.append(auc(fit(name, data, epsilon, draw, delta=delta), data.test))
+                    lost.append(scores[0] - scores[1])
+                found[f"{name} epsilon={epsilon:g} delta={delta:g}"] = {
+                    "auc_lost": float(np.mean(lost)),
+                    "standard_error": float(np.std(lost) / np.sqrt(n_draws)),
+                }
+    worst = max(found.values(), key=lambda cell: cell["auc_lost"])
+    return {"worst": worst, **found}
+
+
 SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     section.__name__: section
     for section in (
@@ -230,6 +263,7 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         scaling,
         simulated,
         recovery,
+        output,
     )
 }
 

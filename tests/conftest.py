@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -79,3 +81,34 @@ def data() -> Callable[[str], datasets.Dataset]:
             pytest.skip(str(error))
 
     return load
+
+
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_BROWSING = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+)
+
+
+@pytest.fixture
+def browse(tmp_path):
+    if _CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+
+    def run(page: Path, *options: str) -> tuple[str, list[str]]:
+        """Return what the browser prints and its console messages."""
+        command = [_CHROMIUM, *_BROWSING, f"--user-data-dir={tmp_path / 'profile'}", *options]
+        done = subprocess.run(
+            [*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False
+        )
+        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+    return run

@@ -152,14 +152,39 @@ def test_a_block_marked_no_run_is_not_executed():
     assert not runs("text")
 
 
-def test_the_site_builds_without_a_warning(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return the built site; any warning is an error."""
     needed = ("mkdocs", "material", "mkdocstrings")
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: pip install 'tacit[docs]'")
+    folder = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict"]
     built = subprocess.run(
-        [*command, "--site-dir", str(tmp_path / "site")], cwd=ROOT, capture_output=True, text=True
+        [*command, "--site-dir", str(folder)], cwd=ROOT, capture_output=True, text=True
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    assert (tmp_path / "site" / "index.html").exists()
+    return folder
+
+
+def test_the_site_builds_without_a_warning(site):
+    assert (site / "index.html").exists()
+
+
+@pytest.mark.parametrize("page", ["index.html", "tutorial.html", "command-line.html"])
+def test_on_a_phone_code_scrolls_in_its_box_and_the_page_does_not(browse, site, tmp_path, page):
+    # A frame, because a window cannot be made as narrow as a phone.
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f'<iframe src="{(site / page).as_uri()}" width="390" height="800"></iframe>'
+        "<script>onload = () => { const page = document.querySelector('iframe').contentDocument;"
+        "const boxes = [...page.querySelectorAll('pre > code')];"
+        "document.title = [page.documentElement.scrollWidth - 390, boxes.filter((box) =>"
+        " box.scrollWidth > box.clientWidth).length].join() }</script>",
+        encoding="utf-8",
+    )
+    dom, _ = browse(frame, "--allow-file-access-from-files", "--dump-dom")
+    over, scrolling = map(int, re.search(r"<title>(.*?),(.*?)</title>", dom).groups())
+    assert over <= 0
+    assert scrolling > 0

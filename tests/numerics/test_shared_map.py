@@ -21,6 +21,20 @@ def test_the_second_moment_and_the_map_equal_plain_products(m):
     assert apply_map(W.astype(np.float32), shared).dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("d", "r"), [(1, 1), (7, 1), (20, 20), (30, 4), (50, 50), (65, 3)])
+def test_a_task_is_mapped_to_the_same_bits_in_any_stack(d, r, dtype):
+    rng = np.random.default_rng(3)
+    W, shared = rng.standard_normal((1000, d)).astype(dtype), rng.standard_normal((d, r))
+    together = apply_map(W, shared)
+    for low, high in [(0, 1), (255, 257), (999, 1000), (3, 900), (511, 768)]:
+        assert_array_equal(apply_map(W[low:high], shared), together[low:high])
+        spread = np.repeat(W[low:high], 2, axis=1)[:, ::2]  # not contiguous
+        assert_array_equal(apply_map(spread, shared), together[low:high])
+    alone = np.concatenate([apply_map(w[None], shared) for w in W[:300]])
+    assert_array_equal(alone, together[:300])
+
+
 def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
     W = np.random.default_rng(1).standard_normal((60_000, 9))
     found = []

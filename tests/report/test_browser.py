@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,36 +11,6 @@ import pytest
 
 import tacit
 from tacit.report import write_report
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-)
-
-
-@pytest.fixture
-def browse(tmp_path):
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-
-    def run(page: Path, *options: str) -> tuple[str, list[str]]:
-        """Return what the browser prints and its console messages."""
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options]
-        done = subprocess.run(
-            [*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-    return run
 
 
 @pytest.fixture

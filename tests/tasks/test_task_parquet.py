@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import polars as pl
 import pytest
@@ -154,3 +156,24 @@ def test_bad_files_and_columns_are_named(tmp_path):
     frame[:0].write_parquet(path)
     with pytest.raises(InvalidInput, match="has no rows"):
         ParquetTasks(path, tasks="task")
+
+
+def test_parts_of_a_file_read_their_own_rows_only(tmp_path):
+    task = np.repeat(np.arange(50), np.arange(50) % 7 + 1)
+    table = pl.DataFrame({"site": task, "x": np.arange(len(task)) + 0.0, "y": task + 0.0})
+    (tmp_path / "rows").mkdir()
+    table[:71].write_parquet(tmp_path / "rows" / "a.parquet", row_group_size=13)
+    table[71:].write_parquet(tmp_path / "rows" / "b.parquet", row_group_size=17)
+    whole = ParquetTasks(tmp_path / "rows", tasks="site", target="y")
+    for first, last in [(0, 50), (0, 1), (3, 20), (19, 21), (33, 50), (49, 50)]:
+        part = whole.part(first, last)
+        (rows,) = part.batches(10_000)
+        assert rows.names == tuple(range(first, last))
+        expected = np.flatnonzero((task >= first) & (task < last))
+        assert np.array_equal(rows.X[:, 0], expected)
+        assert np.array_equal(rows.order, expected)
+    again = pickle.loads(pickle.dumps(whole.part(3, 20)))
+    assert np.array_equal(next(again.batches(10_000)).y, task[(task >= 3) & (task < 20)])
+    within = whole.part(10, 40).part(5, 9)
+    assert within.names == (15, 16, 17, 18)
+    assert np.array_equal(next(within.batches(10_000)).y, task[(task >= 15) & (task < 19)])

@@ -155,6 +155,13 @@ def fit(
         str | None,
         typer.Option(help="error, or shared: learn a model for tasks not seen, too."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where tasks are worked on: local, ray (processes of this machine) or "
+            "ray://host:port (a cluster that sees DATA and --out at the same place)."
+        ),
+    ] = None,
     set: Annotated[  # noqa: A002 - the option is --set
         list[str] | None, typer.Option(help="name=value: any other parameter of the method.")
     ] = None,
@@ -238,6 +245,7 @@ def fit(
             "data": data_name,
             "random_state": seed,
             "unknown_task": unknown_task,
+            "engine": engine,
             "classes": prepared.declared,
         },
         extra=settings_of(set or ()),

@@ -1,6 +1,7 @@
 """Engines: where tasks live. `conduct` is the one loop.
 
-`Local` keeps tasks on this machine; `Clock` asks them in the order of a simulated network.
+`Local` keeps tasks on this machine; `Clock` asks them in the order of a simulated network;
+`Ray` spreads them over the machines of a cluster.
 """
 
 from tacit.engines.batches import Batches
@@ -8,6 +9,7 @@ from tacit.engines.checkpoint import Checkpoint, Unkept
 from tacit.engines.clock import Away, Clock, Delay, Timeline
 from tacit.engines.conduct import Outcome, Parties, conduct, fold
 from tacit.engines.local import Engine, Local, engine_from
+from tacit.engines.ray import Ray
 
 __all__ = [
     "Away",
@@ -19,6 +21,7 @@ __all__ = [
     "Local",
     "Outcome",
     "Parties",
+    "Ray",
     "Timeline",
     "Unkept",
     "conduct",

@@ -11,6 +11,7 @@ from typing import Any
 from tacit import _check
 from tacit.engines.batches import Batches
 from tacit.engines.conduct import Parties
+from tacit.engines.ray import Ray
 from tacit.errors import InvalidInput
 from tacit.privacy.noise.entropy import Entropy
 from tacit.protocols.protocol import Protocol
@@ -61,12 +62,19 @@ class Local:
 def engine_from(engine: Any, *, homes: Path | None = None) -> Engine:
     """Return the engine that a parameter ``engine`` names or is, with the run's ``homes``."""
     if isinstance(engine, str):
-        _check.one_of("engine", engine, ("local",))
-        engine = Local()
-    if isinstance(engine, Local) and engine.homes is None and homes is not None:
+        engine = _named(engine)
+    if isinstance(engine, Local | Ray) and engine.homes is None and homes is not None:
         return replace(engine, homes=homes)
     if isinstance(engine, Engine) and not isinstance(engine, type):
         return engine
     raise InvalidInput(
-        f'engine={engine!r}: must be "local" or an engine, such as tacit.engines.Local(max_rows=…)'
+        f'engine={engine!r}: must be "local", "ray", "ray://host:port" or an engine, such as '
+        "tacit.engines.Local(max_rows=…)"
     )
+
+
+def _named(name: str) -> Engine:
+    if name.startswith("ray://"):
+        return Ray(address=name.removeprefix("ray://"))
+    _check.one_of("engine", name, ("local", "ray"))
+    return Ray() if name == "ray" else Local()

@@ -199,14 +199,16 @@ def _bucket_path(
     """
     rows = frame.rows(bucket, tasks.X)
     target = bucket.stack(y) - frame.predictions(bucket, tasks.X)
-    shares = bucket.shares(tasks.weights)
-    amounts, root = shares.sum(axis=1, keepdims=True), np.sqrt(shares)
+    shares, weighs = bucket.shares(tasks.weights), tasks.weights is not None
+    amounts, root = shares.sum(axis=1, keepdims=True), np.sqrt(shares) if weighs else shares
     raw, row_mean, target_mean = target, np.zeros(0), 0.0
-    if intercept:
-        row_mean = (rows * shares[:, :, None]).sum(axis=1) / amounts
-        target_mean = (target * shares).sum(axis=1, keepdims=True) / amounts
+    if intercept:  # the padding is zero, and without weights needs no share
+        row_mean = (rows * shares[:, :, None] if weighs else rows).sum(axis=1) / amounts
+        target_mean = (target * shares if weighs else target).sum(axis=1, keepdims=True) / amounts
         rows, target = rows - row_mean[:, None, :], target - target_mean
-    rows, target = rows * root[:, :, None], target * root
+    if weighs or (intercept and not bucket.mask.all()):
+        rows *= root[:, :, None]
+        target = target * root
     solve = _dual_path if bucket.least <= rows.shape[2] else _primal_path
     V, loo = solve(rows, target, alphas, root if intercept else None)
     if not intercept:

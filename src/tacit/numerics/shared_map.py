@@ -15,10 +15,11 @@ from tacit.numerics.threads import one_blas_thread, parallel_map
 __all__ = ["apply_map", "second_moment", "symmetric_spectrum"]
 
 _RUN = 250_000  # numbers in a run: fixed, so that sums do not depend on the number of threads
+_BLOCK = 256  # tasks in a product
 
 
 def _runs(W: Array) -> list[slice]:
-    tall = max(1, _RUN // max(1, W.shape[1]))
+    tall = max(1, _RUN // max(1, W[:1].size))
     return [slice(low, low + tall) for low in range(0, len(W), tall)]
 
 
@@ -34,18 +35,25 @@ def second_moment(W: Array) -> Array:
 def apply_map(W: Array, shared: Array) -> Array:
     """Return ``W @ shared``: every task applies the shared map (d, r) to its own model.
 
-    A product for each task, so that its bits are the same in any stack; at d = 50 that takes as
-    long as one product for all.
+    Tasks pass in blocks of one shape, the last filled up with zeros: the library chooses its
+    kernel by the shape, so a task's bits are the same in any stack and at any place in it.
     """
-    cast = np.ascontiguousarray(shared.T, dtype=W.dtype)
-    out = np.empty((len(W), len(cast), 1), dtype=W.dtype)
+    cast = np.ascontiguousarray(shared, dtype=W.dtype)
+    whole = len(W) - len(W) % _BLOCK
+    blocks = np.ascontiguousarray(W[:whole]).reshape(-1, _BLOCK, W.shape[1])
+    out = np.empty((len(W), cast.shape[1]), dtype=W.dtype)
+    filled = out[:whole].reshape(len(blocks), _BLOCK, cast.shape[1])
 
     def fill(run: slice) -> None:
-        np.matmul(cast, W[run, :, None], out=out[run])
+        np.matmul(blocks[run], cast, out=filled[run])
 
     with one_blas_thread():
-        parallel_map(fill, _runs(W))
-    return out[:, :, 0]
+        parallel_map(fill, _runs(blocks))
+        if whole < len(W):
+            last = np.zeros((_BLOCK, W.shape[1]), dtype=W.dtype)
+            last[: len(W) - whole] = W[whole:]
+            out[whole:] = (last @ cast)[: len(W) - whole]
+    return out
 
 
 def symmetric_spectrum(matrix: Array) -> tuple[Array, Array]:

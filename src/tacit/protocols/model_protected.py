@@ -22,12 +22,12 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import FEW_ROWS
+from tacit.numerics.local_fit import FEW_ROWS, LocalFit, local_fit
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
-from tacit.protocols._home import Outputs, Priors, fitted, joining
+from tacit.protocols._home import Outputs, Priors, joining
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols._shrinkage import Shape, shrink_diagonal, shrink_spectrum
 from tacit.protocols.protocol import Protocol
@@ -137,6 +137,7 @@ class ModelProtectedHome:
 
     outputs: Outputs
     own: Array
+    support: Array  # (m, k), that own models have in leave-one-out
     messages: Array | None = None  # fixed once noised, where rows are protected too
 
 
@@ -201,11 +202,13 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> ModelProtectedHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        return ModelProtectedHome(outputs, self.alone(outputs))
+        fits = [local_fit(one, self.loss, intercept=self.fit_intercept) for one in outputs]
+        own = np.stack([np.column_stack([fit.coef, fit.intercept]) for fit in fits], axis=1)
+        return ModelProtectedHome(outputs, own, np.stack([fit.support for fit in fits], axis=1))
 
     def memory(self, home: ModelProtectedHome) -> dict[str, Array]:
         """Return own models and messages."""
-        kept = {"own": home.own}
+        kept = {"own": home.own, "support": home.support}
         return kept if home.messages is None else {**kept, "messages": home.messages}
 
     def resume(
@@ -216,7 +219,8 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
     ) -> ModelProtectedHome:
         """Take own models and messages up again."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        return ModelProtectedHome(outputs, memory["own"], memory.get("messages"))
+        own, support = memory["own"], memory["support"]
+        return ModelProtectedHome(outputs, own, support, memory.get("messages"))
 
     def speak(
         self,
@@ -240,10 +244,6 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
         """Return models (m, k, d + 1), the intercept last."""
         return self._models(home, public)
 
-    def alone(self, outputs: Outputs) -> Array:
-        """Return every task's own models, learned alone."""
-        return fitted(outputs, self.loss, intercept=self.fit_intercept)
-
     def _models(self, home: ModelProtectedHome, public: Moment) -> Array:
         return (
             home.own
@@ -256,7 +256,16 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
 
         So few cannot tell by leave-one-out how far to follow a direction, and go wild along it.
         """
-        priors = [candidate_priors(shape)] * len(home.outputs)
-        models = fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+        models = np.empty_like(home.own)
+        for number, rows in enumerate(home.outputs):
+            own = home.own[:, number]
+            fit = local_fit(
+                rows,
+                self.loss,
+                intercept=self.fit_intercept,
+                priors=candidate_priors(shape)[1:],
+                beside=LocalFit(own[:, :-1], own[:, -1], home.support[:, number]),
+            )
+            models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
         few = home.outputs[0].counts <= FEW_ROWS
         return np.where(few[:, None, None], home.own, models)

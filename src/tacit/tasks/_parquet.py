@@ -70,6 +70,7 @@ class ParquetTasks:
         self._rows = ParquetRows(path, tasks, target, features, encode=encode)
         self.feature_names = tuple(self._rows.features)
         self.names, self.offsets = _index(self._rows)
+        self._first_row = 0
 
     @property
     def n_tasks(self) -> int:
@@ -98,6 +99,14 @@ class ParquetTasks:
         other._rows.encode, other._rows.target_dtype = encode, np.float64
         return other
 
+    def part(self, first: int, last: int) -> Self:
+        """Return tasks ``first`` to ``last`` (without it), which read their own rows only."""
+        other = copy.copy(self)
+        other.names = self.names[first:last]
+        other._first_row = self._first_row + int(self.offsets[first])
+        other.offsets = self.offsets[first : last + 1] - self.offsets[first]
+        return other
+
     def targets(self) -> Iterator[AnyArray]:
         """Yield the target's values as they stand in the file, some rows at a time."""
         for piece in self._rows.pieces([str(self._rows.target)], size=8 * PIECE):
@@ -110,15 +119,16 @@ class ParquetTasks:
         the rows of the file.
         """
         max_rows = _check.positive_integer("max_rows", max_rows, remedy="use 1_000_000, say")
-        reader = _Reader(self._rows)
+        reader = _Reader(self._rows, self._first_row)
         for first, last in _splits.runs_of_tasks(self.offsets, max_rows):
             start, stop = int(self.offsets[first]), int(self.offsets[last])
             X, y = reader.take(stop - start)
             offsets = self.offsets[first : last + 1] - start
             names = self.names[first:last]
             codes = np.repeat(np.arange(last - first), np.diff(offsets))
-            _intake.check_finite(X, y, codes, names, self.feature_names, first_row=start)
-            order = np.arange(start, stop, dtype=np.int64)
+            begin = self._first_row + start
+            _intake.check_finite(X, y, codes, names, self.feature_names, first_row=begin)
+            order = np.arange(begin, begin + stop - start, dtype=np.int64)
             yield TaskSet(X, y, offsets, names, order, self.feature_names)
 
 
@@ -149,19 +159,8 @@ class ParquetRows:
         all_columns: bool = False,
         encode: Encode | None = None,
     ) -> None:
-        try:
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise InvalidInput(
-                "parquet needs pyarrow; install it with: pip install 'tacit[parquet]'"
-            ) from error
-
-        # Pages are streamed through a small buffer per column: a memory map would count the whole
-        # file, and reading ahead a whole row group, towards the peak of memory.
-        self._files = [
-            pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
-            for file in _files(Path(path))
-        ]
+        self._paths = _files(Path(path))
+        self._files = _opened(self._paths)
         self.schema = self._files[0].schema_arrow
         if any(not file.schema_arrow.equals(self.schema) for file in self._files[1:]):
             raise InvalidInput(f"{path}: the files do not have the same columns")
@@ -182,10 +181,28 @@ class ParquetRows:
         """Features and, behind them, the target."""
         return [*self.features, *([] if self.target is None else [self.target])]
 
-    def pieces(self, columns: Sequence[str], size: int = PIECE) -> Iterator[Any]:
-        """Record batches of ``columns``."""
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_files"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the files again, in another process."""
+        vars(self).update(state)
+        self._files = _opened(self._paths)
+
+    def pieces(self, columns: Sequence[str], size: int = PIECE, skip: int = 0) -> Iterator[Any]:
+        """Record batches of ``columns``, without the first ``skip`` rows and their row groups."""
         for file in self._files:
-            yield from file.iter_batches(batch_size=size, columns=list(columns))
+            counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+            first = int(np.searchsorted(before, skip, side="right")) - 1
+            skip -= int(before[first])  # of the groups that are left
+            groups = list(range(first, len(counts)))
+            for piece in file.iter_batches(size, row_groups=groups, columns=list(columns)):
+                if skip >= piece.num_rows:
+                    skip -= piece.num_rows
+                    continue
+                yield piece.slice(skip)
+                skip = 0
 
     def labels(self) -> Iterator[tuple[IntArray, list[Hashable]]]:
         """Task labels, piece by piece, as codes into a list of distinct values."""
@@ -205,9 +222,9 @@ class ParquetRows:
 class _Reader:
     """Reads features and targets in order, any number of rows at a time."""
 
-    def __init__(self, rows: ParquetRows) -> None:
+    def __init__(self, rows: ParquetRows, first_row: int = 0) -> None:
         self._rows = rows
-        self._pieces = rows.pieces(rows.columns)
+        self._pieces = rows.pieces(rows.columns, skip=first_row)
         self._piece: Any = None
         self._used = 0
 
@@ -232,6 +249,18 @@ class _Reader:
     def _target(self, column: Any) -> AnyArray:
         encode = self._rows.encode
         return _floats(column) if encode is None else encode(raw_values(column))
+
+
+def _opened(paths: Sequence[Path]) -> list[Any]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InvalidInput(
+            "parquet needs pyarrow; install it with: pip install 'tacit[parquet]'"
+        ) from error
+    # Pages are streamed through a small buffer per column: a memory map would count the whole
+    # file, and reading ahead a whole row group, towards the peak of memory.
+    return [pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) for path in paths]
 
 
 def _files(path: Path) -> list[Path]:

@@ -22,7 +22,7 @@ _OPTIONS = {
     "ledger": "--ledger",
     "data": "--data-name",
     "progress": None,
-    "engine": None,
+    "engine": "--engine",
 }
 
 
