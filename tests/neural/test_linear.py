@@ -17,6 +17,7 @@ from tacit.neural import (  # noqa: E402
     train_cohort,
 )
 from tacit.neural._linear import Extent  # noqa: E402
+from tacit.neural._outputs import lost  # noqa: E402
 from tacit.neural.losses import CURVATURE  # noqa: E402
 
 D, COUNTS = 5, (40, 1, 70, 9)
@@ -116,3 +117,27 @@ def test_a_task_without_rows_stays_where_it_is():
     assert np.array_equal(models[1], np.zeros((D + 1, 3)))
     assert np.isfinite(models).all()
     assert models[0].any()
+
+
+def test_what_a_task_measures_and_loses_is_the_same_to_the_bit_in_every_stack():
+    X, y, offsets = federation()
+    model = multinomial_logistic(D, 3)
+    rng = np.random.default_rng(1)
+    m = len(COUNTS)
+    models = jax.tree.map(
+        lambda leaf: rng.standard_normal((m, *leaf.shape)).astype(np.float32), model.opening()
+    )
+    training = LocalTraining(model)
+
+    def found(tasks):
+        own = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in tasks])
+        ends = np.concatenate([[0], np.cumsum([COUNTS[i] for i in tasks])])
+        rows = StackedRows.of(X[own], y[own], ends)
+        extent = Extent.of(rows)
+        chosen = jax.tree.map(lambda leaf: leaf[list(tasks)], models)
+        losses = lost(training, chosen, rows, (0.5, 1.0, 1.7))
+        return np.vstack([extent.largest, extent.square, losses])
+
+    together = found(range(m))
+    for tasks in ([0], [2], [3, 1], [2, 0, 3]):
+        np.testing.assert_array_equal(found(tasks), together[:, tasks])
