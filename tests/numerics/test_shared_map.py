@@ -22,7 +22,9 @@ def test_the_second_moment_and_the_map_equal_plain_products(m):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("d", "r"), [(1, 1), (7, 1), (20, 20), (30, 4), (50, 50), (65, 3)])
+@pytest.mark.parametrize(
+    ("d", "r"), [(1, 1), (7, 1), (20, 20), (30, 4), (50, 50), (65, 3), (257, 40), (300, 300)]
+)
 def test_a_task_is_mapped_to_the_same_bits_in_any_stack(d, r, dtype):
     rng = np.random.default_rng(3)
     W, shared = rng.standard_normal((1000, d)).astype(dtype), rng.standard_normal((d, r))

@@ -174,6 +174,17 @@ def test_parts_of_a_file_read_their_own_rows_only(tmp_path):
         assert np.array_equal(rows.order, expected)
     again = pickle.loads(pickle.dumps(whole.part(3, 20)))
     assert np.array_equal(next(again.batches(10_000)).y, task[(task >= 3) & (task < 20)])
+    packed = pickle.dumps(whole)
+    table[71:].reverse().write_parquet(tmp_path / "rows" / "b.parquet", row_group_size=17)
+    with pytest.raises(InvalidInput, match="changed while it was read"):
+        pickle.loads(packed)
+
+
+def test_a_part_of_a_part_counts_from_the_file_on(tmp_path):
+    task = np.repeat(np.arange(50), np.arange(50) % 7 + 1)
+    table = pl.DataFrame({"site": task, "x": np.arange(len(task)) + 0.0, "y": task + 0.0})
+    table.write_parquet(tmp_path / "rows.parquet", row_group_size=13)
+    whole = ParquetTasks(tmp_path / "rows.parquet", tasks="site", target="y")
     within = whole.part(10, 40).part(5, 9)
     assert within.names == (15, 16, 17, 18)
     assert np.array_equal(next(within.batches(10_000)).y, task[(task >= 15) & (task < 19)])

@@ -92,7 +92,8 @@ class Batches:
     def _visited(self, call: Call) -> Iterator[tuple[int, int, Any]]:
         """Yield first position, number of tasks and home of every batch, before ``call``."""
         if self._streamed and self._shelf is not None:
-            cuts = list(runs_of_tasks(self._tasks.offsets, self._most))
+            runs = runs_of_tasks(self._tasks.offsets, self._most)
+            cuts = [(self._first + first, self._first + last) for first, last in runs]
             if all(self._recalled(first, call) is not None for first, _ in cuts):
                 for first, last in cuts:
                     yield first, last - first, self._recalled(first, call)

@@ -157,7 +157,9 @@ class Partitions:
     ) -> None:
         processors = _connected(engine.address)
         self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
-        self._cuts = _cuts(tasks, workers, None if engine.homes is None else Path(engine.homes))
+        # Workers have another working folder.
+        homes = None if engine.homes is None else Path(engine.homes).absolute()
+        self._cuts = _cuts(tasks, workers, homes)
         self._protocol = self._ray.put(protocol)
         self._parts = [
             self._ray.put(tasks.take_tasks(slice(first, last)))
@@ -165,7 +167,7 @@ class Partitions:
             else self._ray.put(tasks.part(first, last))
             for first, last in self._cuts
         ]
-        self._options = {"entropy": entropy, "max_rows": engine.max_rows, "homes": engine.homes}
+        self._options = {"entropy": entropy, "max_rows": engine.max_rows, "homes": homes}
         # More partitions than processors share them, instead of waiting for one for ever.
         share = min(1.0, math.floor(1000 * processors / len(self._cuts)) / 1000)
         self._actor = self._ray.remote(num_cpus=share, max_restarts=0)(_Partition)

@@ -159,8 +159,8 @@ class ParquetRows:
         all_columns: bool = False,
         encode: Encode | None = None,
     ) -> None:
-        self._paths = _files(Path(path))
-        self._files = _opened(self._paths)
+        self._paths = [file.absolute() for file in _files(Path(path))]
+        self._files, self._seen = _opened(self._paths), _stamps(self._paths)
         self.schema = self._files[0].schema_arrow
         if any(not file.schema_arrow.equals(self.schema) for file in self._files[1:]):
             raise InvalidInput(f"{path}: the files do not have the same columns")
@@ -187,6 +187,11 @@ class ParquetRows:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Open the files again, in another process."""
         vars(self).update(state)
+        if _stamps(self._paths) != self._seen:
+            raise InvalidInput(
+                f"{self._paths[0]}: was changed while it was read; leave the file alone until the "
+                "fit is over, and fit again"
+            )
         self._files = _opened(self._paths)
 
     def pieces(self, columns: Sequence[str], size: int = PIECE, skip: int = 0) -> Iterator[Any]:
@@ -261,6 +266,11 @@ def _opened(paths: Sequence[Path]) -> list[Any]:
     # Pages are streamed through a small buffer per column: a memory map would count the whole
     # file, and reading ahead a whole row group, towards the peak of memory.
     return [pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) for path in paths]
+
+
+def _stamps(paths: Sequence[Path]) -> list[tuple[int, int]]:
+    """Return size and time of last change of every file."""
+    return [(path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
 
 
 def _files(path: Path) -> list[Path]:
