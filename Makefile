@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-cluster test-oldest federation-demo federation-stress lint format bench bench-compare clean
+.PHONY: demo test test-statistical test-slow test-federation test-cluster test-neural test-oldest federation-demo federation-stress lint format bench bench-compare clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -42,7 +42,7 @@ $(FEDERATION)/.ready: pyproject.toml
 	touch $(FEDERATION)/.ready
 
 test-federation: $(FEDERATION)/.ready
-	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py)
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py ledgers.py)
 
 # Everything a federation must show; an hour.
 federation-stress: $(FEDERATION)/.ready
@@ -61,6 +61,16 @@ $(CLUSTER)/.ready: pyproject.toml
 test-cluster: $(CLUSTER)/.ready
 	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray.py
 	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster tests/engines/test_ray_machines.py
+
+# JAX gets an environment of its own, too.
+NEURAL := .venv-neural
+$(NEURAL)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(NEURAL)
+	$(NEURAL)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[neural]" pytest pytest-xdist hypothesis
+	touch $(NEURAL)/.ready
+
+test-neural: $(NEURAL)/.ready
+	OMP_NUM_THREADS=1 $(NEURAL)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/neural tests/privacy/test_clipped_sums.py
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)
@@ -89,4 +99,4 @@ bench-compare: $(READY)
 	$(BIN)/python benchmarks/compare.py $(REV)
 
 clean:
-	rm -rf $(VENV) $(FEDERATION) $(CLUSTER) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(FEDERATION) $(CLUSTER) $(NEURAL) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -30,12 +30,14 @@ from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
 from tacit.neural.protocol import CohortProtocol, Ending
 from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
+from tacit.neural.radius import FixedRadius, QuantileRadius
 from tacit.neural.rows import StackedRows
 
 __all__ = [
     "CohortProtocol",
     "ElasticWeights",
     "Ending",
+    "FixedRadius",
     "LocalTraining",
     "Model",
     "NeuralMeanRegularizedClassifier",
@@ -47,6 +49,7 @@ __all__ = [
     "PrivateFedProxRegressor",
     "Pull",
     "Quadratic",
+    "QuantileRadius",
     "StackedRows",
     "SymmetrisedKL",
     "Turn",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
-from tacit.neural._local import Knobs, LocalTraining, local_turn
+from tacit.neural._local import LocalTraining, Own, local_turn
 from tacit.neural.rows import StackedRows
 from tacit.numerics.threads import n_threads
 
@@ -51,21 +51,21 @@ def _parcel(
     models: Any,
     centre: Any,
     rows: StackedRows,
-    tasks: tuple[Any, Any, Any],
+    positions: Any,
+    owns: Own,
     n_tasks: Any,
     turn: Any,
-    knobs: Knobs,
+    clip: Any,
 ) -> tuple[Any, Any]:
     """Return models and updates of the first ``n_tasks`` of the parcel's slots, traced."""
-    positions, keys, strengths = tasks
 
     def one(k: Any, ends: tuple[Any, Any]) -> tuple[Any, Any]:
         kept, updates = ends
-        start = centre if kept is None else jax.tree.map(lambda leaf: leaf[k], kept)
-        key = jax.random.fold_in(jax.random.wrap_key_data(keys[k]), turn)
-        model, update = local_turn(
-            training, start, centre, rows.of_task(positions[k]), key, strengths[k], knobs
-        )
+        own: Own = jax.tree.map(lambda leaf: leaf[k], owns)
+        own = replace(own, key=jax.random.fold_in(jax.random.wrap_key_data(own.key), turn))
+        near = jax.tree.map(lambda leaf: own.stretch * leaf, centre)
+        start = near if kept is None else jax.tree.map(lambda leaf: leaf[k], kept)
+        model, update = local_turn(training, start, near, rows.of_task(positions[k]), own, clip)
 
         def put(stack: Any, leaf: Any) -> Any:
             return jax.lax.dynamic_update_index_in_dim(stack, leaf, k, 0)
@@ -105,8 +105,9 @@ def train_cohort(
     keys: AnyArray,
     turn: int,
     strength: float | Array,
-    learning_rate: float,
+    learning_rate: float | Array,
     clip: float = float("inf"),
+    stretch: float | Array = 1.0,
 ) -> Iterator[Turn]:
     """Yield the turns of the tasks at ``positions``, a few tasks at a time, in their order.
 
@@ -128,25 +129,33 @@ def train_cohort(
         Number of the call; another one gives other minibatches.
     strength : float or ndarray of shape (m,)
         λ of the pull, for all or by task.
-    learning_rate, clip : float
-        Step of SGD; radius γ of an update.
+    learning_rate : float or ndarray of shape (m,)
+        Step, for all or by task.
+    clip : float
+        Radius γ of an update.
+    stretch : float or ndarray of shape (m,)
+        How many times as long a task takes the centre; other than 1 only for models that are linear
+        in their parameters.
 
     Guarantee: none by itself. Updates have norm γ up to rounding in float32; the bound that the
     sensitivity rests on is taken again, exactly, by `tacit.privacy.VectorClip` as they leave.
     """
     centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), centre)
     capacity = _capacity(centre)
-    strengths = np.broadcast_to(np.asarray(strength, np.float32), len(keys))
-    knobs = Knobs(np.float32(learning_rate), np.float32(clip))
+    numbers = (
+        np.broadcast_to(np.asarray(value, np.float32), len(keys))
+        for value in (strength, learning_rate, stretch)
+    )
+    owns = Own(keys, *numbers)
     backend = jax.default_backend()
     run = _compiled(backend)
 
     def parcel(chosen: IntArray) -> Turn:
         slots = _slots(chosen, capacity).astype(np.int32)
         kept = None if models is None else jax.tree.map(lambda leaf: leaf[slots], models)
-        tasks = slots, keys[slots], strengths[slots]
-        count = np.int32(len(chosen))
-        kept, updates = run(training, kept, centre, rows, tasks, count, np.uint32(turn), knobs)
+        own = jax.tree.map(lambda leaf: leaf[slots], owns)
+        count, call, radius = np.int32(len(chosen)), np.uint32(turn), np.float32(clip)
+        kept, updates = run(training, kept, centre, rows, slots, own, count, call, radius)
         kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(chosen)], (kept, updates))
         return Turn(chosen, updates, kept)
 

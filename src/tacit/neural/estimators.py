@@ -18,13 +18,14 @@ from tacit.estimators import _input
 from tacit.estimators._base import Found, MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import Conversation, PrivateEstimator, Sizes
+from tacit.neural._outputs import outputs_of
 from tacit.neural.cohort import LocalTraining
 from tacit.neural.finetune import FINE_TUNING
 from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
 from tacit.neural.protocol import Centre, CohortProtocol, Ending
 from tacit.neural.pulls import NoPull, Pull, Quadratic
-from tacit.neural.settling import outputs_of
+from tacit.neural.radius import FixedRadius, QuantileRadius
 from tacit.privacy.accounting.composition import compose
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
@@ -42,6 +43,9 @@ __all__ = [
 
 _MODELS = ("logistic", "mlp", "cnn", "cnn1d")
 _SERVERS = ("plain", "momentum", "adam")
+_CLIP = 'give a public radius, or "quantile"'
+_DESCENT = 15  # steps on all rows in a turn of a linear model
+_RATE, _STRENGTH = 0.1, 0.01  # of a network
 _HIDDEN = (
     "who took part in a round is known to the curator, and to each task about itself alone: no "
     "size and no member of a cohort is released"
@@ -80,8 +84,8 @@ class _Cohorts(PrivateEstimator):
         "local_epochs": [_WHOLE],
         "local_steps": [None, rule(_check.positive_integer, remedy="None counts epochs")],
         "batch_size": [_WHOLE],
-        "learning_rate": [rule(_check.positive, remedy="0.1 is usual")],
-        "clip": [rule(_check.positive, allow_inf=True, remedy="give a public radius")],
+        "learning_rate": ["auto", rule(_check.positive, remedy='0.1 is usual, or "auto"')],
+        "clip": ["quantile", rule(_check.positive, allow_inf=True, remedy=_CLIP)],
         "server": [rule(_check.one_of, choices=_SERVERS, kinds=(optax.GradientTransformation,))],
         "server_rate": [rule(_check.positive, remedy="1.0 is usual")],
         "fine_tune": [None, rule(_check.one_of, choices=("auto", *FINE_TUNING))],
@@ -102,13 +106,13 @@ class _Cohorts(PrivateEstimator):
         *,
         delta: float | str = "auto",
         model: str | Model = "logistic",
-        n_rounds: int = 3,
+        n_rounds: int = 10,
         cohort: str | float = "everyone",
         local_epochs: int = 1,
         local_steps: int | None = None,
         batch_size: int = 10,
-        learning_rate: float = 0.1,
-        clip: float = 1.0,
+        learning_rate: float | str = "auto",
+        clip: float | str = 1.0,
         server: Any = "plain",
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
@@ -143,13 +147,13 @@ class _Cohorts(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self._private:
-            _check.positive("clip", self.clip, remedy="give a public radius")
+        if self._private and self.clip != "quantile":
+            _check.positive("clip", self.clip, remedy=_CLIP)
         if self.fine_tune == "kl" and not self._classifies:
             raise InvalidInput("fine_tune='kl': compares predicted classes; a regressor has none")
 
-    def _strength(self) -> float:
-        """Return λ of the pull."""
+    def _strength(self, training: LocalTraining) -> float | None:  # noqa: ARG002
+        """Return λ of the pull; None: found by every task for itself."""
         return 0.0
 
     def _server(self) -> optax.GradientTransformation:
@@ -181,16 +185,24 @@ class _Cohorts(PrivateEstimator):
             return sensor_cnn(k, d)
         return mlp(d, k) if self.model == "mlp" else multinomial_logistic(d, k)
 
-    def _protocol(self, sizes: Sizes) -> CohortProtocol:
+    def _training(self, sizes: Sizes) -> LocalTraining:
+        steps = None if self.local_steps is None else int(self.local_steps)
         training = LocalTraining(
             self._network(sizes),
             cross_entropy if self._classifies else squared_error,
             self._pull,
             batch_size=int(self.batch_size),
             epochs=int(self.local_epochs),
-            steps=None if self.local_steps is None else int(self.local_steps),
+            steps=steps,
         )
-        rate, strength = float(self.learning_rate), self._strength()
+        if training.linear and self.learning_rate == "auto":
+            return replace(training, full_batch=True, steps=_DESCENT if steps is None else steps)
+        return training
+
+    def _protocol(self, sizes: Sizes) -> CohortProtocol:
+        training = self._training(sizes)
+        strength = self._strength(training)
+        rate = _RATE if isinstance(self.learning_rate, str) else float(self.learning_rate)
         cohort = cohort_from("cohort", self.cohort)
         if isinstance(cohort, FixedSize) and cohort.size > sizes.n_tasks:
             raise InvalidInput(f"cohort={cohort.size}: there are only {sizes.n_tasks} tasks")
@@ -198,7 +210,7 @@ class _Cohorts(PrivateEstimator):
             training,
             sizes.n_tasks,
             int(self.n_rounds),
-            float(self.clip),
+            QuantileRadius() if isinstance(self.clip, str) else FixedRadius(float(self.clip)),
             self._server(),
             cohort=cohort,
             strength=strength,
@@ -206,7 +218,12 @@ class _Cohorts(PrivateEstimator):
             # Who ends anew from the centre needs no model between turns, and an update trained from
             # there says more than the distance of a model that has long been its own.
             personal=self._personal and self.fine_tune != "auto",
-            ending=Ending(self.fine_tune, int(self.fine_tune_epochs), strength, rate),
+            ending=Ending(
+                self.fine_tune,
+                int(self.fine_tune_epochs),
+                _STRENGTH if strength is None else strength,
+                rate,
+            ),
             classes=self._classifies,
             seed=0 if self.random_state is None else int(self.random_state),
         )
@@ -283,7 +300,7 @@ class _Pulled(_Cohorts):
 
     _pull: Pull = Quadratic()
     _parameter_constraints: ClassVar[Constraints] = {
-        "strength": [rule(_check.positive, remedy="0.01 to 1 is usual")],
+        "strength": ["auto", rule(_check.positive, remedy='0.01 to 1 is usual, or "auto"')],
     }
 
     def __init__(
@@ -292,14 +309,14 @@ class _Pulled(_Cohorts):
         *,
         delta: float | str = "auto",
         model: str | Model = "logistic",
-        n_rounds: int = 3,
+        n_rounds: int = 10,
         cohort: str | float = "everyone",
         local_epochs: int = 1,
         local_steps: int | None = None,
         batch_size: int = 10,
-        learning_rate: float = 0.1,
-        strength: float = 0.01,
-        clip: float = 1.0,
+        learning_rate: float | str = "auto",
+        strength: float | str = "auto",
+        clip: float | str = 1.0,
         server: Any = "plain",
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
@@ -335,7 +352,9 @@ class _Pulled(_Cohorts):
         )
         self.strength = strength
 
-    def _strength(self) -> float:
+    def _strength(self, training: LocalTraining) -> float | None:
+        if isinstance(self.strength, str):
+            return None if training.full_batch else _STRENGTH
         return float(self.strength)
 
 
@@ -364,23 +383,27 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
     delta : "auto" or float
     model : "logistic", "mlp", "cnn", "cnn1d" or tacit.neural.Model
         A ready model of the data's sizes, or pure functions of your own.
-    n_rounds : int, default 3
-        Releases; the budget is divided among them. Linear models hardly need more, networks do.
+    n_rounds : int, default 10
+        Releases; the budget is divided among them.
     cohort : "everyone", float or int
         Who takes part in a round: everybody; every task by its own secret coin of that probability
         (Poisson, amplified, zero-out adjacency); so many tasks, drawn at random (not amplified).
     local_epochs, local_steps, batch_size, learning_rate
-        Passes (or steps) of stochastic gradient descent of one task in one round.
-    strength : float, default 0.01
-        λ of the pull (λ/2)‖w − w̃‖², in force at every step.
-    clip : float, default 1.0
-        γ, the public radius of an update.
+        Passes (or steps) of stochastic gradient descent of one task in one round. With
+        ``learning_rate="auto"`` the linear model is trained by 15 (or ``local_steps``) steps on
+        all rows, as long as the task's own rows allow; networks take 0.1.
+    strength : "auto" or float
+        λ of the pull (λ/2)‖w − w̃‖², in force at every step. "auto": a task with the linear model
+        finds it by the number and the length of its own rows; networks take 0.01.
+    clip : float or "quantile", default 1.0
+        γ, the public radius of an update; or the median of the updates' lengths, found privately
+        on the way (3 % more noise).
     server : "plain", "momentum", "adam" or an optax optimiser
         What moves the centre, by ``server_rate``; reads releases only.
     fine_tune : "auto", None, "vanilla", "mean-regularized", "kl" or "ewc"
         What a task does after the last release, for ``fine_tune_epochs``. "auto" lets every task
-        settle by its own rows whether to follow the centre and how closely, or to learn alone, and
-        trains every round from the centre; all others keep personal models between rounds, and None
+        settle by its own rows how closely to follow the centre, or to learn alone, and trains every
+        round from the centre; all others keep personal models between rounds, and None
         leaves them as the last round did, as printed in the paper.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`. ``random_state`` is also the public seed of

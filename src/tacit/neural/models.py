@@ -42,13 +42,16 @@ class Model:
 
     ``widen`` and ``narrow`` say in which form its parameters are trained, if another one is faster:
     ``apply`` takes both, ``narrow(widen(params))`` is ``params``, and what is added has no effect
-    and no gradient.
+    and no gradient. ``linear`` says that outputs are linear in the parameters, in the rows' numbers
+    and a constant, and zero at first: every task then minimises its objective instead of taking
+    small steps, and averages of models are models.
     """
 
     init: Callable[[Any], Any]
     apply: Callable[[Any, Any], Any]
     widen: Callable[[Any], Any] = _same
     narrow: Callable[[Any], Any] = _same
+    linear: bool = False
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
@@ -96,7 +99,8 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
     def narrow(params: Any) -> Any:
         return jax.tree.map(lambda leaf: leaf[..., :n_outputs], params)
 
-    return Model(init, apply, widen, narrow) if lanes else Model(init, apply)
+    forms = (widen, narrow) if lanes else (_same, _same)
+    return Model(init, apply, *forms, linear=True)
 
 
 def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Model:

@@ -16,11 +16,13 @@ import optax
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.neural._flat import Layout, layout_of
+from tacit.neural._linear import Extent
 from tacit.neural.cohort import LocalTraining, train_cohort
 from tacit.neural.finetune import fine_tune
+from tacit.neural.losses import CURVATURE
+from tacit.neural.radius import Radius
 from tacit.neural.rows import StackedRows
 from tacit.neural.settling import settled
-from tacit.privacy.bounds import VectorClip
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Cohort, Everyone, Round
 from tacit.protocols.protocol import Protocol
@@ -33,11 +35,13 @@ __all__ = ["Centre", "CohortProtocol", "Ending", "Stack"]
 class Centre:
     """The public centre (P,), float32, and the state of the server's optimiser.
 
-    ``noise`` is about the squared norm of the noise in ``value``, known from the noise's law.
+    ``radius`` is the γ of the next turn; ``noise`` is about the squared norm of the noise in
+    ``value``, known from the noise's law.
     """
 
     value: AnyArray
     server: Any
+    radius: float
     noise: float = 0.0
 
 
@@ -46,10 +50,13 @@ class Stack:
     """What a stack of tasks keeps: rows, a key a task, and the models of those who have joined.
 
     ``models`` (m, P) is written in place, and None where tasks keep no model between turns.
+    ``strength`` and ``rate`` are those of its turns, by task where its own rows tell them.
     """
 
     rows: StackedRows
     keys: AnyArray
+    strength: float | Array
+    rate: float | Array
     models: AnyArray | None
     begun: AnyArray  # which tasks have a model of their own
 
@@ -69,6 +76,8 @@ class Ending:
 
 
 _TINY = 1e-30
+_DOUBT = 0.5  # standard deviations of its squared norm by which a centre must exceed noise
+_PULL = 1 / 16  # of a turn, relative to what a row says, where λ is found at home
 _EVERYONE, _SETTLED = Everyone(), Ending()
 
 
@@ -82,12 +91,14 @@ class CohortProtocol(Protocol[Centre, Stack]):
         Model, loss, pull and steps of a turn.
     n_tasks, n_turns : int
         Public number of tasks; releases.
-    clip : float
-        γ, the radius of an update.
+    radius : FixedRadius or QuantileRadius
+        γ, the length of an update.
     cohort : Everyone, Poisson or FixedSize
         Who takes part in a turn; the release is divided by the expected number of members.
-    strength, learning_rate : float
-        λ of the pull; step of local SGD.
+    strength : float or None
+        λ of the pull; None, for full-batch training, lets every task find it by its own rows.
+    learning_rate : float
+        Step of stochastic descent; full-batch descent finds its own.
     personal : bool
         Whether tasks keep their model between turns (mean-regularised) or begin every turn at the
         centre (FedAvg and FedProx).
@@ -99,8 +110,9 @@ class CohortProtocol(Protocol[Centre, Stack]):
     seed : int
         Public constant of the first centre and of the order of minibatches.
 
-    Guarantee: joint DP with the task as unit. A message has norm γ at most whatever the task did
-    before, so the sum moves by γ if a task is zeroed out, and by 2γ if it is replaced. With a
+    Guarantee: joint DP with the task as unit. A message's norm is bounded by a public constant
+    whatever the task did before (γ, or as `QuantileRadius` proves), so the sum moves by so much if
+    a task is zeroed out, and by twice as much if it is replaced. With a
     Poisson cohort every turn is a Poisson-sampled Gaussian under zero-out adjacency, as neither the
     size nor the members of a cohort are part of the public state, a call, the history or another
     task's bits; a cohort of fixed size is not amplified. Divisors are public, the first centre is a
@@ -112,10 +124,10 @@ class CohortProtocol(Protocol[Centre, Stack]):
     training: LocalTraining
     n_tasks: int
     n_turns: int
-    clip: float
+    radius: Radius
     server: optax.GradientTransformation
     cohort: Cohort = _EVERYONE
-    strength: float = 0.1
+    strength: float | None = 0.1
     learning_rate: float = 0.1
     personal: bool = True
     ending: Ending = _SETTLED
@@ -132,8 +144,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         return (
             Round(
                 "mean update",
-                VectorClip(self.clip),
-                (self.layout.size,),
+                self.radius.bound,
+                (self.radius.length(self.layout.size),),
                 turns=self.n_turns,
                 cohort=self.cohort,
             ),
@@ -142,17 +154,19 @@ class CohortProtocol(Protocol[Centre, Stack]):
     def opening(self) -> Centre:
         """Return the model's public first parameters."""
         value = self.layout.flat(self.training.model.opening(self.seed))
-        return Centre(value, self.server.init(value))
+        return Centre(value, self.server.init(value), self.radius.first)
 
     def read(self, public: Centre, release: AnyArray, call: Call, noise: Mechanism) -> Centre:  # noqa: ARG002
         """Move the centre by the release over the expected number of members."""
         members = self.cohort.expected(self.n_tasks)
-        mean = (np.asarray(release) / members).astype(np.float32)
+        update, radius = self.radius.heard(np.asarray(release), public.radius, members)
+        mean = update.astype(np.float32)
         step, server = self.server.update(-mean, public.server, public.value)
         gain = np.linalg.norm(step) / max(float(np.linalg.norm(mean)), _TINY)
-        heard = float(gain) * noise.noise_norm(mean.shape) / members
+        unit = self.radius.unit(public.radius)
+        heard = float(gain) * unit * noise.noise_norm(mean.shape) / members
         value = np.asarray(optax.apply_updates(public.value, step))
-        return Centre(value, server, public.noise + heard**2)
+        return Centre(value, server, radius, public.noise + heard**2)
 
     def cleared(self, public: Centre) -> AnyArray:
         """Return the centre drawn to the opening by as much as noise pushed it off.
@@ -166,16 +180,33 @@ class CohortProtocol(Protocol[Centre, Stack]):
         cleared: AnyArray = opening + np.float32(kept) * moved
         return cleared
 
+    def heard(self, public: Centre) -> bool:
+        """Return whether the centre tells more than noise, by releases and the noise's law."""
+        moved = public.value - self.opening().value
+        doubt = 1.0 + _DOUBT * np.sqrt(2.0 / moved.size)
+        return bool(moved @ moved > doubt * public.noise)
+
     def start(self, rows: TaskSet, positions: IntArray) -> Stack:
         """Put the rows on the device; nobody has a model yet."""
         rows = within_range(rows)
         y, m = np.asarray(rows.y), rows.n_tasks
+        stacked = StackedRows.of(rows.X, y.astype(np.int32) if self.classes else y, rows.offsets)
         return Stack(
-            StackedRows.of(rows.X, y.astype(np.int32) if self.classes else y, rows.offsets),
+            stacked,
             _keys(self.seed, positions),
+            *self._pace(stacked),
             np.zeros((m, self.layout.size), np.float32) if self.personal else None,
             np.zeros(m, dtype=bool),
         )
+
+    def _pace(self, rows: StackedRows) -> tuple[float | Array, float | Array]:
+        """Return λ and step of a turn."""
+        if not self.training.full_batch:
+            return 0.0 if self.strength is None else self.strength, self.learning_rate
+        extent = Extent.of(rows)
+        found = self.strength is None
+        strength = extent.strength(_PULL) if found else np.full(len(extent.counts), self.strength)
+        return strength, extent.rate(CURVATURE[self.training.loss], strength)
 
     def speak(
         self, home: Stack, public: Centre, call: Call, joined: AnyArray | None
@@ -195,21 +226,20 @@ class CohortProtocol(Protocol[Centre, Stack]):
             models=None if home.models is None else self.layout.tree(home.models),
             keys=home.keys,
             turn=call.number,
-            strength=self.strength,
-            learning_rate=self.learning_rate,
-            clip=self.clip,
+            strength=home.strength,
+            learning_rate=home.rate,
         ):
             own = slice(done, done + len(turn.positions))
             self.layout.write(said, own, turn.updates)
             if home.models is not None:
                 self.layout.write(home.models, turn.positions, turn.models)
             done = own.stop
-        return home, said
+        return home, self.radius.said(said, public.radius)
 
     def finish(self, home: Stack, public: Centre) -> Array:
         """Return personal models (m, P); (m, 0) where everybody has the centre and no other."""
         ending, m = self.ending, len(home.keys)
-        training = replace(self.training, epochs=ending.epochs, steps=None)
+        training = replace(self.training, epochs=ending.epochs, steps=None, full_batch=False)
         given: dict[str, Any] = {
             "keys": home.keys,
             "turn": self.n_turns,
@@ -220,7 +250,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         if ending.method == "auto":
             opening = self.layout.tree(self.opening().value)
             cleared = self.layout.tree(self.cleared(public))
-            models = settled(training, home.rows, cleared, opening, **given)
+            heard = self.heard(public)
+            models = settled(training, home.rows, cleared, opening, heard=heard, **given)
         elif ending.method is not None:
             kept = self._models(home, public)
             models = fine_tune(

@@ -62,6 +62,12 @@ class Slice:
         """Return the rows of this task at ``index`` (n,)."""
         return self.X[self.first + index], self.y[self.first + index]
 
+    def block(self, number: Any, size: int) -> tuple[Any, Any, Any]:
+        """Return X, y and weights (1, or 0 in the padding) of rows ``number · size …`` in order."""
+        position = number * size + jnp.arange(size)
+        real = position < self.count
+        return *self.take(jnp.minimum(position, self.count - 1)), real.astype(jnp.float32)
+
     def minibatch(self, key: Any, epoch: Any, batch: Any, size: int) -> tuple[Any, Any, Any]:
         """Return X, y and weights (1, or 0 in the padding) of one minibatch of an epoch."""
         position = batch * size + jnp.arange(size)

@@ -1,13 +1,15 @@
 """After the last release: every task settles by its own rows how far to follow the centre.
 
-A task trains on either half of its rows and looks how well the other half is predicted: alone from
-the public opening, or from the centre under its pull, by small or by large steps. It then trains on
-all its rows in the way that did best. Free under joint DP, as nothing but the task's own rows and
-the releases is read, and nothing leaves it.
+A task tries ways to end (stay at the centre, train from it under a strong or a weak pull, train
+alone) on some of its rows, each in turn, and looks how likely the others are. Ends of a linear
+model are averaged with the weight of that likelihood; of a network the likeliest is taken. Free
+under joint DP, as nothing but the task's own rows and the releases is read, and nothing leaves it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,27 +19,75 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
+from tacit.neural._linear import Extent
+from tacit.neural._outputs import lost
 from tacit.neural.cohort import LocalTraining, train_cohort
-from tacit.neural.models import Model
+from tacit.neural.losses import CURVATURE, cross_entropy
 from tacit.neural.pulls import Quadratic
 from tacit.neural.rows import StackedRows
 
-__all__ = ["outputs_of", "settled"]
-
-_BLOCK = 16  # rows of one task that are predicted together
+__all__ = ["settled"]
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to end: where to begin, and how long the steps, relative to the learning rate."""
+    """One way to end: where to begin, how strong the pull there (inf: stay), how long the steps.
+
+    Pull and steps are relative: to the rows' extent for a linear model, else to the task's λ and
+    learning rate.
+    """
 
     from_centre: bool
-    steps: float
+    pull: float
+    steps: float = 1.0
 
 
+# From strong to weak, so that each begins where the one before it ended.
+_LINEAR = (
+    *(_Way(True, pull) for pull in (math.inf, 1 / 4, 1 / 16, 1 / 64)),
+    *(_Way(False, pull) for pull in (1 / 4, 1 / 16, 1 / 64, 1 / 256)),
+)
 # Nobody knows how features are scaled, so both small and large steps are tried.
-_WAYS = tuple(_Way(start, steps) for start in (True, False) for steps in (1, 10))
-_ALONE = 1e-3  # pull to the opening of a task that learns alone
+_NETWORK = (
+    _Way(True, math.inf),
+    *(_Way(start, 1.0, steps) for start in (True, False) for steps in (1, 10)),
+)
+_FOLDS = {True: 3, False: 2}  # by whether the model is linear
+_ALONE = 1e-3  # pull to the opening of a network that learns alone
+_STEPS = 12  # from the way before, of a linear model
+_SHARPNESS = 0.5  # of the average: 1 is likelihood itself, 0 the plain mean
+_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+_MOST = 1e3  # worse by so much is not at all likely
+_TINY = 1e-30
+_STRETCHES = tuple(2.0 ** (half / 2) for half in range(-6, 11))
+# Factors by which scores and centre are usually off: a few rows that are all foretold would ask for
+# any length.
+_USUAL_SCALE, _USUAL_STRETCH = 2.0, 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Home:
+    """Tasks that settle: what they train, and with what."""
+
+    training: LocalTraining
+    centre: Any
+    opening: Any
+    keys: AnyArray
+    turn: int
+    strength: float
+    learning_rate: float
+    ways: tuple[_Way, ...]
+
+    @property
+    def scales(self) -> Sequence[float]:
+        """Factors by which scores may be taken: the likelihood of classes asks for the right one.
+
+        A network's parameters cannot be scaled, but its ways are compared at their best.
+        """
+        return _SCALES if self.training.loss is cross_entropy else (1.0,)
+
+    def first(self, way: _Way) -> Any:
+        return self.centre if way.from_centre else self.opening
 
 
 def settled(
@@ -46,35 +96,78 @@ def settled(
     centre: Any,
     opening: Any,
     *,
+    heard: bool,
     keys: AnyArray,
     turn: int,
     strength: float,
     learning_rate: float,
 ) -> Any:
-    """Return personal models (m, …), each trained in the way that its own rows prefer.
+    """Return personal models (m, …), each ended in the ways that its own rows prefer.
+
+    Parameters
+    ----------
+    heard : bool
+        Whether the centre tells more than noise, by what is public; otherwise all end alone.
+    training, rows, centre, keys, turn, strength, learning_rate
+        As in `train_cohort`; a linear model finds strengths and steps by itself.
 
     Guarantee: joint DP at no cost; model i is a function of task i's rows and key and of releases.
     """
-    training = replace(training, pull=Quadratic())
-    known: dict[str, Any] = {
-        "keys": keys,
-        "turn": turn,
-        "strength": strength,
-        "learning_rate": learning_rate,
-    }
-    errors = np.zeros((len(_WAYS), len(keys)))
-    halves = _halves(rows)
-    for learn, held in (halves, halves[::-1]):
-        for number, way in enumerate(_WAYS):
-            models = _ended(way, training, learn, np.arange(len(keys)), centre, opening, **known)
-            errors[number] += _errors(training, models, held)
-    # What is no number loses; ties go to the centre.
-    best = np.argmin(np.where(np.isfinite(errors), errors, np.inf), axis=0)
-    found = jax.tree.map(lambda leaf: np.empty((len(keys), *leaf.shape), np.float32), centre)
-    for number, way in enumerate(_WAYS):
+    training = replace(training, pull=Quadratic(), full_batch=training.linear)
+    if training.linear:
+        training = replace(training, steps=_STEPS)
+    ways = _LINEAR if training.linear else _NETWORK
+    ways = tuple(way for way in ways if heard or not way.from_centre)
+    home = _Home(training, centre, opening, keys, turn, strength, learning_rate, ways)
+    end = _averaged if training.linear else _chosen
+    return end(home, rows, _costs(home, rows))
+
+
+def _costs(home: _Home, rows: StackedRows) -> Array:
+    """Return minus the log-likelihood of held-out rows (ways, scales, m)."""
+    k = _FOLDS[home.training.linear]
+    costs = np.zeros((len(home.ways), len(home.scales), len(home.keys)))
+    for fold in range(k):
+        learn, held = _split(rows, fold, k)
+        for number, models in enumerate(_ended(home, learn)):
+            costs[number] += lost(home.training, models, held, home.scales)
+    if home.training.loss is not cross_entropy:  # of Gaussian errors with the variance they have
+        counts = np.maximum(np.asarray(rows.counts), 1)
+        costs = counts / 2 * np.log(np.maximum(costs / counts, _TINY))
+    costs += _unlikely(home.scales, _USUAL_SCALE)
+    return np.where(np.isfinite(costs), costs, np.inf)
+
+
+def _unlikely(factors: Sequence[float], usual: float) -> Array:
+    """Return minus the log-density (factors, 1) of a log-normal law around 1."""
+    return 0.5 * (np.log(factors) / math.log(usual))[:, None] ** 2
+
+
+def _averaged(home: _Home, rows: StackedRows, costs: Array) -> Any:
+    """Return the average of all ends, each at its best scale, by their likelihoods."""
+    scale, cost = np.array(home.scales)[costs.argmin(axis=1)], costs.min(axis=1)
+    best = np.where(np.isfinite(cost.min(axis=0)), cost.min(axis=0), 0.0)
+    weight = np.exp(-_SHARPNESS * np.minimum(cost - best, _MOST))
+    weight = scale * weight / weight.sum(axis=0)
+    found = jax.tree.map(lambda leaf: np.zeros((len(home.keys), *leaf.shape)), home.opening)
+
+    def add(total: AnyArray, leaf: AnyArray, own: Array) -> None:
+        total += _times(own, leaf)
+
+    for models, own in zip(_ended(home, rows), weight, strict=True):
+        jax.tree.map(partial(add, own=own), found, models)
+    return jax.tree.map(lambda leaf: leaf.astype(np.float32), found)
+
+
+def _chosen(home: _Home, rows: StackedRows, costs: Array) -> Any:
+    """Return the end of the likeliest way; ties go to the centre."""
+    best = np.argmin(costs.min(axis=1), axis=0)
+    found = jax.tree.map(
+        lambda leaf: np.empty((len(home.keys), *leaf.shape), np.float32), home.opening
+    )
+    for number, way in enumerate(home.ways):
         own = np.flatnonzero(best == number)
-        models = _ended(way, training, rows, own, centre, opening, **known)
-        jax.tree.map(partial(_put, own), found, models)
+        jax.tree.map(partial(_put, own), found, _by_steps(home, rows, way, own))
     return found
 
 
@@ -82,108 +175,106 @@ def _put(own: IntArray, stack: AnyArray, leaf: AnyArray) -> None:
     stack[own] = leaf
 
 
-def _halves(rows: StackedRows) -> tuple[StackedRows, StackedRows]:
-    """Return every other row of every task, and the rest.
+def _split(rows: StackedRows, fold: int, k: int) -> tuple[StackedRows, StackedRows]:
+    """Return the rows of every task without every k-th, and those.
 
     Both are slices of arrays of one shape, so that nothing is compiled for them.
     """
     first, counts = np.asarray(rows.first), np.asarray(rows.counts)
     task = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(task)) - first[task]
-    order = np.lexsort((place, place % 2, task))
-    X, y, even = rows.X[order], rows.y[order], (counts + 1) // 2
+    out = place % k == fold
+    order = np.lexsort((place, out, task))
+    held = np.bincount(task, out, minlength=len(counts)).astype(counts.dtype)
+    X, y, learn = rows.X[order], rows.y[order], counts - held
     return (
-        replace(rows, X=X, y=y, counts=jnp.asarray(even)),
-        replace(rows, X=X, y=y, first=jnp.asarray(first + even), counts=jnp.asarray(counts - even)),
+        replace(rows, X=X, y=y, counts=jnp.asarray(learn)),
+        replace(rows, X=X, y=y, first=jnp.asarray(first + learn), counts=jnp.asarray(held)),
     )
 
 
-def _ended(
-    way: _Way,
-    training: LocalTraining,
+def _ended(home: _Home, rows: StackedRows) -> Iterator[Any]:
+    """Yield the models (m, …) of all tasks by every way."""
+    if home.training.linear:
+        yield from _by_descent(home, rows)
+        return
+    for way in home.ways:
+        yield _by_steps(home, rows, way, np.arange(len(home.keys)))
+
+
+def _by_descent(home: _Home, rows: StackedRows) -> Iterator[Any]:
+    """Yield the ends of a linear model, the weaker pull from where the stronger one led."""
+    m, extent = len(home.keys), Extent.of(rows)
+    curvature = CURVATURE[home.training.loss]
+    losses = lost(home.training, _repeated(home.centre, m), rows, _STRETCHES)
+    best = np.argmin(losses + _unlikely(_STRETCHES, _USUAL_STRETCH), axis=0)
+    stretched = np.array(_STRETCHES, np.float32)[best]
+    before: _Way | None = None
+    models = None
+    for way in home.ways:
+        stretch = stretched if way.from_centre else np.ones(m, np.float32)
+        if before is None or before.from_centre is not way.from_centre:
+            models = jax.tree.map(partial(_times, stretch), _repeated(home.first(way), m))
+        if math.isfinite(way.pull):
+            strength = extent.strength(way.pull)
+            rate = extent.rate(curvature, strength)
+            models = _trained(
+                home, rows, way, np.arange(m), models, strength=strength, rate=rate, stretch=stretch
+            )
+        before = way
+        yield models
+
+
+def _by_steps(home: _Home, rows: StackedRows, way: _Way, own: IntArray) -> Any:
+    """Return the ends of a network for the tasks ``own``, by stochastic steps."""
+    starts = _repeated(home.first(way), len(home.keys))
+    if math.isinf(way.pull) or not len(own):
+        return jax.tree.map(lambda leaf: leaf[own], starts)
+    strength = home.strength if way.from_centre else _ALONE
+    rate = way.steps * home.learning_rate
+    return _trained(home, rows, way, own, starts, strength=strength, rate=rate)
+
+
+def _repeated(params: Any, m: int) -> Any:
+    return jax.tree.map(
+        lambda leaf: np.broadcast_to(np.asarray(leaf, np.float32), (m, *leaf.shape)), params
+    )
+
+
+def _times(factor: AnyArray, leaf: AnyArray) -> AnyArray:
+    product: AnyArray = factor.reshape(-1, *(1,) * (leaf.ndim - 1)) * leaf
+    return product
+
+
+def _trained(
+    home: _Home,
     rows: StackedRows,
+    way: _Way,
     positions: IntArray,
-    centre: Any,
-    opening: Any,
+    starts: Any,
     *,
-    strength: float,
-    learning_rate: float,
-    **known: Any,
+    strength: float | Array,
+    rate: float | Array,
+    stretch: float | AnyArray = 1.0,
 ) -> Any:
-    """Return the models (b, …) of the tasks at ``positions``, ended in one way."""
-    first = centre if way.from_centre else opening
-
-    def repeated(leaf: Any, count: int) -> AnyArray:
-        return np.array(np.broadcast_to(np.asarray(leaf, np.float32), (count, *leaf.shape)))
-
-    found = jax.tree.map(lambda leaf: repeated(leaf, len(positions)), first)
-    if not len(positions):
-        return found
-    m = len(known["keys"])
-    starts = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (m, *leaf.shape)), first)
+    """Return the models (b, …) of the tasks at ``positions`` after training."""
+    found = jax.tree.map(
+        lambda leaf: np.empty((len(positions), *leaf.shape[1:]), np.float32), starts
+    )
     done = 0
     for part in train_cohort(
-        training,
+        home.training,
         rows,
         positions,
-        centre=first,
+        centre=home.first(way),
         models=starts,
-        strength=strength if way.from_centre else _ALONE,
-        learning_rate=way.steps * learning_rate,
-        **known,
+        keys=home.keys,
+        turn=home.turn,
+        strength=strength,
+        learning_rate=rate,
+        stretch=stretch,
     ):
         own = np.arange(done, done + len(part.positions))
         jax.tree.map(partial(_put, own), found, part.models)
         done += len(own)
     return found
-
-
-def _errors(training: LocalTraining, models: Any, rows: StackedRows) -> Array:
-    """Return every task's wrong classes, the loss settling ties, or its summed loss on numbers."""
-    first, counts = np.asarray(rows.first), np.asarray(rows.counts)
-    index = np.repeat(np.arange(len(counts)), counts)
-    own = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts) + first[index]
-    outputs = outputs_of(training.model, models, np.asarray(rows.X)[own], index)
-    y = np.asarray(rows.y)[own]
-    losses = np.asarray(training.loss(jnp.asarray(outputs), y), dtype=np.float64)
-    if np.issubdtype(y.dtype, np.integer):
-        losses = (outputs.argmax(axis=1) != y) + 1e-3 * np.tanh(losses / 10)
-    return np.bincount(index, losses, minlength=len(counts)).astype(np.float64)
-
-
-@partial(jax.jit, static_argnums=0)
-def _applied(model: Model, models: Any, tasks: Any, blocks: Any) -> Any:
-    def one(block: tuple[Any, Any]) -> Any:
-        task, x = block
-        return model.apply(jax.tree.map(lambda leaf: leaf[task], models), x)
-
-    return jax.lax.map(one, (tasks, blocks))
-
-
-def outputs_of(model: Model, models: Any, X: AnyArray, index: IntArray) -> Array:
-    """Return the outputs (n, k) of every row under the model of its task.
-
-    Parameters
-    ----------
-    models : pytree (m, …)
-    X : ndarray of shape (n, d)
-    index : ndarray of shape (n,)
-        The row's place among the models.
-
-    Rows are taken in blocks of one task each, the number of blocks rounded up to a power of two, so
-    that little is compiled.
-    """
-    order = np.argsort(index, kind="stable")
-    counts = np.bincount(index)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    in_task = (counts + _BLOCK - 1) // _BLOCK
-    block = (np.cumsum(in_task) - in_task)[index[order]] + place // _BLOCK
-    n_blocks = 1 << int(in_task.sum() - 1).bit_length() if len(order) else 1
-    blocks = np.zeros((n_blocks, _BLOCK, *X.shape[1:]), np.float32)
-    tasks = np.zeros(n_blocks, np.int32)
-    blocks[block, place % _BLOCK] = X[order]
-    tasks[block] = index[order]
-    applied = np.asarray(_applied(model, models, tasks, blocks), dtype=np.float64)
-    outputs = np.empty((len(order), applied.shape[-1]))
-    outputs[order] = applied[block, place % _BLOCK]
-    return outputs
