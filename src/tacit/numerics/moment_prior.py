@@ -21,7 +21,9 @@ __all__ = ["Likely", "Moments", "SharedModels", "agreement", "shared_models", "s
 # evidence cannot run away.
 _SHARES = np.geomspace(0.02, 4.0, 16)
 _LIKELY_SIZE, _SIZE_VARIANCE = 0.8, 0.02  # of a row's mean squared norm, which frames aim at
-_DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
+# Variance of a site's coefficient about the common one, in noise variances; where less is likely to
+# be explained than half of the answers' variance, sites are taken to differ by as much less.
+_DIFFERENCE = 0.4
 _RIDGE, _LOUD = 0.02, 3.3  # strength of the plain ridge: at least, and by the noise
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
 _DEGREES = 4.0  # of the t law that decides how far a site may stand apart
@@ -201,7 +203,8 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         whole = seen + values[:, :, None] * np.einsum("pji,jk->pik", vectors, likely.base)
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
-        other = _other_variance(moments, values, noise, believed**2 * size)
+        differ = _DIFFERENCE * likely.share * noise
+        other = _other_variance(moments, values, noise, differ, believed**2 * size)
         variance, evidence = _preferred_variance(seen, flat, values, other, likely.share * level)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
@@ -238,11 +241,13 @@ def _ridge(moments: Moments, likely: Array) -> Array:
     return np.asarray(_LOUD * np.sqrt(q * moments.variance) / moments.count * faint + _RIDGE)
 
 
-def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) -> Array:
+def _other_variance(
+    moments: Moments, values: Array, noise: Array, differ: Array, size: Array
+) -> Array:
     """Return the variance of g beside that of the common model, (p, q)."""
     added = moments.variance[:, None] * (1 + size[:, None])
     sampled = moments.sampled[:, None] * noise[:, None] * values
-    apart = moments.apart[:, None] * _DIFFERENCE * noise[:, None] * values**2
+    apart = moments.apart[:, None] * differ[:, None] * values**2
     return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
 
 
@@ -288,7 +293,7 @@ def agreement(sites: Moments, models: SharedModels) -> Array:
     apart = (sites.answers - sites.rows @ common) / n[:, :, None]
     turned = np.einsum("ji,pjk->pik", vectors, apart)
     size = float(np.sum(common**2)) / common.shape[1]
-    variance = _DIFFERENCE * noise * values**2 + noise * values / n
+    variance = _DIFFERENCE * _USUAL.share * noise * values**2 + noise * values / n
     variance = variance + sites.variance[:, None] / n**2 * (1 + size)
     distance = np.einsum("pik,pi->p", turned**2, 1 / variance)
     degrees = turned.shape[1] * turned.shape[2]
