@@ -18,7 +18,7 @@ from tacit.privacy import Ledger
 
 from .conftest import NAMES, rows_of
 
-FIT = ("--task", "ward", "--target", "sick", "--classes", "no,yes", "--method", "shared-moments")
+FIT = ("--task", "ward", "--target", "sick", "--classes", "no,yes", "--method", "averaged")
 
 
 @pytest.fixture(autouse=True)
