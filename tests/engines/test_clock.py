@@ -52,6 +52,12 @@ def test_a_straggler_holds_up_everybody_in_step_and_nobody_out_of_step():
     assert [call.task for call in together.calls] == [None] * TURNS
 
 
+def test_local_steps_wait_once_for_the_slowest_in_step_too():
+    delay = Delay("fixed", high=1.0)
+    line = timeline(Clock(delay, stragglers={0: 10.0}, synchronous=True), local_steps=2)
+    assert np.array_equal(line.time, [10.0 * (1 + turn // 2) for turn in range(TURNS)])
+
+
 def test_who_is_away_sends_nothing_and_goes_on_when_back():
     away = {1: Away(2.5, 50.0), 2: Away(3.5)}
     line = timeline(Clock(Delay("fixed", high=1.0), away=away))

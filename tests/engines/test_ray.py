@@ -275,6 +275,6 @@ def test_the_command_fits_on_a_cluster_and_goes_on_after_a_kill(ray, tmp_path):
     assert (there / "run" / "unfinished").exists()
     again = tacit_fit(there, "--resume", "run")
     assert again.wait(300) == 0, again.stdout.read()
-    one, other = (tacit.load(folder / "run" / "model") for folder in (here, there))
+    one, other = (tacit.load(folder / "run") for folder in (here, there))
     assert np.array_equal(one.coef_, other.coef_)
     assert one.billboard_.head == other.billboard_.head

@@ -36,6 +36,7 @@ def machine(address, *options):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env={**os.environ, "RAY_AUTH_MODE": "disabled"},
         start_new_session=True,
     )
     said = []

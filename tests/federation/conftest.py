@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.federation import Policy, Site, Terms
+from tacit.federation.house import FILE, Federation, House
 from tacit.federation.keys import make_identities
 
 NAMES = ("ash", "birch", "cedar", "dogwood")
@@ -43,8 +44,14 @@ ASYNCHRONOUS = (
 )
 
 
+TRANSFER = ("transfer", "classification", {"epsilon": 2.0})
+OTHERS = {"asynchronous": ASYNCHRONOUS, "transfer": TRANSFER}
+
+
 def terms_of(name, *, seed=None, **options):
-    method, kind, settings = ASYNCHRONOUS if name == "asynchronous" else METHODS[name]
+    method, kind, settings = (METHODS | OTHERS)[name]
+    if name == "transfer":
+        options.setdefault("sources", ("ash", "cedar"))
     settings = {**settings, "delta": 1e-5}
     if seed is not None:
         settings["random_state"] = seed
@@ -75,6 +82,14 @@ def sites_of(terms, folder, *, policy=None, rows=None):
         )
         for name in terms.sites
     }
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A coordinator's folder without keys."""
+    terms = terms_of("mean regularised")
+    Federation("f", "localhost", 1, "SHA256:00", terms).save(tmp_path / FILE)
+    return House(tmp_path)
 
 
 def closed(sites):

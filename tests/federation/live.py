@@ -78,6 +78,8 @@ class Live:
         signed = self.house.sign(kits.request(home, federation.name, name))
         kit = kits.package(home, signed, federation.name, name, federation.fingerprint)
         write_policy(kit)
+        (home / "state").mkdir()
+        Ledger(home / "state" / "ledger.db", epsilon=1e6, delta=0.1).close()
         self.settings(name)
 
     def settings(self, name, **changes):
@@ -85,6 +87,8 @@ class Live:
         known = {
             "folder": str(home / "state"),
             "data": str(self.place / "rows" / f"{name}-{self.kind}.csv"),
+            "site": name,
+            "ledger": str(home / "state" / "ledger.db"),
             "max_epsilon": 1e6,
             "max_delta": 0.1,
             "allow_seeded": True,
@@ -92,9 +96,23 @@ class Live:
         kits.Settings(**{**known, **changes}).save(home / "kit" / "local" / kits.SETTINGS)
 
     def start(self):
+        os.environ["TACIT_STATE"] = str(self.place / "register")
         self.processes["server"] = started("federate", "coordinator", self.house.folder)
         for name in self.names:
             self.processes[name] = started("federate", "site", self.place / name)
+
+    def restarted(self, name, **environment):
+        """Stop a site and start it again, with other variables in its environment."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        before = dict(os.environ)
+        os.environ.update(environment)
+        try:
+            self.processes[name] = started("federate", "site", self.place / name)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
     def stop(self):
         for process in self.processes.values():

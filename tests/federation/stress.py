@@ -1,9 +1,9 @@
 """What a federation must show, on real processes on loopback: one function a row, one table.
 
-    python -m tests.federation.stress equal kills refusals timing sums [--kills 40] [--out FILE]
+    python -m tests.federation.stress equal kills refusals malformed [--kills 40] [--out FILE]
 
-Every row prints what it found and appends it, as a line of JSON, to the file; ``table`` prints the
-file as one table.
+Without names all rows are shown. Every row prints what it found and appends it, as a line of JSON,
+to the file; ``table`` prints the file as one table.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ import random
 import shutil
 import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
+from tests.federation.hostile import edited, malformed, refusals
 from tests.federation.live import Live, terms_for, wait_for
 
-from tacit.federation import Refused, kits, sums
-from tacit.federation.attempts import LEAD, _session, job_folder
+from tacit.estimators import SourcePackage, load
+from tacit.federation import sums
 from tacit.federation.keys import make_identities
-from tacit.federation.processes import keep_running
-from tacit.federation.strict import check_policy, write_policy
-from tacit.privacy import SystemEntropy
+from tacit.federation.terms import TRANSFERS
+from tacit.privacy import Ledger, SystemEntropy
 
 FOUR = ("ash", "birch", "cedar", "dogwood")
 REGRESSIONS = {
@@ -131,191 +129,6 @@ def _whole(live, terms, before, say, name):
     say(name, held, f"{len(board)} of {n_rounds} releases, charges {charged}, heads {len(heads)}")
 
 
-def refusals(live, say):
-    """Everything that must be refused is, and says why."""
-    rights(live, say)
-
-    def job(change):
-        terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 2})
-        place = live.folder(terms)
-        folder = job_folder(place / "bad", terms.run, terms.sites)
-        change(folder)
-        end = time.monotonic() + 60
-        with _session(live.house.lead, end, print) as session:
-            submitted = session.submit_job(str(folder.absolute()))
-            wait_for(lambda: (session.get_job_status(submitted) or "").startswith("FINISHED"), 60)
-            meta = session.get_job_meta(submitted)
-        detail = [str(part) for part in meta.get("job_deploy_detail") or ()]
-        return str(meta.get("status")), "; ".join(d for d in detail if ": OK" not in d)[:300]
-
-    def custom(folder):
-        (folder / "app" / "custom").mkdir()
-        (folder / "app" / "custom" / "own.py").write_text("print('mine')\n")
-
-    def unlisted(folder):
-        path = folder / "app" / "config" / "config_fed_client.json"
-        text = path.read_text().replace(
-            "tacit.federation.flare.FlareSite",
-            "nvflare.app_common.np.np_trainer.NPTrainer",
-        )
-        path.write_text(text)
-
-    for name, change in (("custom code", custom), ("unlisted class", unlisted)):
-        try:
-            status, detail = job(change)
-        except Exception as error:
-            status, detail = "refused at submission", str(error)[:300]
-        say(f"refused: {name}", "COMPLETED" not in status, f"{status}: {detail}")
-
-    for name, changes, settings in (
-        ("ε above the site's maximum", {"max_epsilon": 1e6}, {"epsilon": 2e6}),
-        ("unknown method", {"methods": ("low-rank",)}, {"epsilon": 50.0}),
-        ("unknown feature", {"features": ("a", "b")}, {"epsilon": 50.0}),
-        ("repeatable noise", {"allow_seeded": False}, {"epsilon": 50.0}),
-    ):
-        live.settings("birch", **changes)
-        terms = terms_for(live.names, "mean-regularized", {"n_rounds": 2, **settings})
-        try:
-            live.run(terms, 120)
-            say(f"refused: {name}", False, "it ran")
-        except Refused as refusal:
-            say(f"refused: {name}", True, str(refusal)[:300])
-    live.settings("birch")
-
-    kit = live.place / "ash" / "kit"
-    for file, old, new in (
-        ("authorization.json", '"byoc": "none"', '"byoc": "any"'),
-        ("resources.json", '"allow_log_streaming": false', '"allow_log_streaming": true'),
-        ("privacy.json", "FlareGate", "Filter"),
-    ):
-        path = kit / "local" / file
-        path.write_text(path.read_text().replace(old, new, 1))
-        try:
-            check_policy(kit)
-            say(f"refused: loosened {file}", False, "it passed")
-        except Refused as refusal:
-            say(f"refused: loosened {file}", True, str(refusal)[:200])
-        write_policy(kit)
-    try:
-        keep_running(kit, server=False, say=print)
-        say("refused: second process on one kit", False, "it ran")
-    except Refused as refusal:
-        say("refused: second process on one kit", True, str(refusal)[:200])
-    strangers(live, say)
-
-
-def rights(live, say):
-    """No role can read files, list, shut down or stream logs at a site."""
-    tried, allowed = 0, []
-    with _session(live.house.lead, time.monotonic() + 60, print) as session:
-        wait_for(lambda: len(session.get_system_info().client_info) == len(live.names), 60)
-        for what, ask in {
-            "ls": lambda: session.ls_target("ash"),
-            "cat": lambda: session.cat_target("ash", file="local/tacit.json"),
-            "tail": lambda: session.tail_target("ash", file="log.txt"),
-            "grep": lambda: session.grep_target("ash", pattern="a", file="log.txt"),
-            "shutdown": lambda: session.shutdown("client", ["ash"]),
-            "restart": lambda: session.restart("client", ["ash"]),
-        }.items():
-            tried += 1
-            try:
-                found = ask()
-                if not _says_no(found):
-                    allowed.append(f"{what}: {str(found)[:80]}")
-            except Exception as error:
-                if not _says_no(error):
-                    allowed.append(f"{what}: {type(error).__name__} {str(error)[:80]}")
-        there = len(session.get_system_info().client_info) == len(live.names)
-    say(
-        "refused: commands at a site",
-        there and not allowed,
-        f"{tried} tried by {LEAD}, the only user; allowed: {allowed or 'none'}",
-    )
-
-
-def _says_no(found):
-    words = (
-        "failed to shut down",
-        "not authorized",
-        "authorization",
-        "no permission",
-        "denied",
-        "invalid target",
-    )
-    return any(word in str(found).lower() for word in words)
-
-
-def strangers(live, say):
-    """No, foreign or another's certificate, and plain TCP, get nowhere."""
-    import http.client
-    import socket
-    import ssl
-
-    host, port = live.house.federation.host, live.house.federation.port
-    connection = http.client.HTTPConnection(host, port, timeout=5)
-    try:
-        connection.request("GET", "/")
-        answer = str(connection.getresponse().status)
-        refused = False
-    except (OSError, http.client.HTTPException) as error:
-        answer, refused = f"{type(error).__name__}: {error}", True
-    say("refused: plain TCP", refused, answer)
-
-    def handshake(context):
-        context.check_hostname = False
-        try:
-            with (
-                socket.create_connection((host, port), 5) as plain,
-                context.wrap_socket(plain, server_hostname=host) as secure,
-            ):
-                secure.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                refused = not secure.recv(100)
-                return refused, "closed without an answer" if refused else "answered"
-        except (OSError, ssl.SSLError) as error:
-            return True, f"{type(error).__name__}: {error}"
-
-    trusting = ssl.create_default_context(cafile=live.house.folder / "ca" / "rootCA.pem")
-    say("refused: no certificate", *handshake(trusting))
-    with tempfile.TemporaryDirectory() as place:
-        foreign = make_identities(("ash",))["ash"]
-        key, chain = Path(place, "key.pem"), Path(place, "crt.pem")
-        key.write_bytes(foreign.key)
-        chain.write_bytes(foreign.certificate)
-        shown = ssl.create_default_context(cafile=live.house.folder / "ca" / "rootCA.pem")
-        shown.load_cert_chain(chain, key)
-        say("refused: foreign certificate", *handshake(shown))
-    impostor(live, say)
-    try:
-        live.house.sign(kits.request(live.place / "eve", "live", "eve"))
-        say("refused: a site that was not invited", False, "it was signed")
-    except ValueError as error:
-        say("refused: a site that was not invited", True, str(error)[:200])
-
-
-def impostor(live, say):
-    """A kit of ash that says it is birch."""
-    kit = live.place / "impostor" / "kit"
-    shutil.copytree(live.place / "ash" / "kit", kit)
-    for file in ("sub_start.sh", "fed_client.json"):
-        path = kit / "startup" / file
-        text = path.read_text().replace("uid=ash", "uid=birch")
-        path.write_text(text.replace('"fqsn": "ash"', '"fqsn": "birch"'))
-    here = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    process = subprocess.Popen(
-        [kit / "startup" / "sub_start.sh", "--once"],
-        cwd=kit,
-        env={**os.environ, "PATH": here, "HOME": str(kit)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    time.sleep(25)
-    os.killpg(process.pid, signal.SIGKILL)
-    log = (live.house.server / "log.txt").read_text()
-    lines = [line for line in log.splitlines() if "authenticated as 'ash'" in line]
-    say("refused: another site's name", bool(lines), (lines or ["nothing said"])[-1][-120:])
-
-
 def timing(live, say):
     """How long a synchronous round takes over the computing in it."""
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 40})
@@ -399,6 +212,80 @@ def _apart(live, terms):
     )
 
 
+def transfer(_, say):
+    """From a source to two targets: the exchange of a package, and what kills do to it."""
+    source, *targets = names = ("ash", "birch", "cedar")
+    place = Path(tempfile.mkdtemp(prefix="tacit-stress-"))
+    live = Live(place, names, kind="classification")
+    live.start()
+    try:
+        for method, kind in TRANSFERS.items():
+            options = {"kind": "classification", "sources": (source,)}
+            terms = terms_for(names, method, {"epsilon": 2.0}, **options)
+            live.run(terms)
+
+            def alone(kind=kind, terms=terms):
+                ledger = Ledger(":memory:", epsilon=2.0, delta=0.1)
+                return kind(**terms.settings, classes=terms.classes, ledger=ledger)
+
+            package = alone().fit_source(*live.rows[source])
+            gaps = [_gap(package.models, _package(live, terms, source).models)]
+            same = package.statement == live.statement(terms)
+            for name in targets:
+                own = load(live.place / name / "state" / "runs" / terms.run / "model")
+                expected = alone().fit(*live.rows[name], source=package)
+                gaps.append(_gap([expected.coef_], [own.coef_]))
+                same = same and own.privacy_ == expected.privacy_
+            held = max(gaps) <= 1e-9 and same
+            found = f"largest difference {max(gaps):.1e}, same statements: {same}"
+            say(f"transfer: {method}", held, found)
+        _transfer_killed(live, say, source, targets)
+    finally:
+        live.stop()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _transfer_killed(live, say, source, targets):
+    """Kill source and targets in turn while a run goes; all is charged once, and is the same."""
+    points, made = random.Random(8), 0
+    for number in range(4):
+        terms = terms_for(
+            live.names,
+            "transfer",
+            {"epsilon": 2.0},
+            seed=None,
+            kind="classification",
+            sources=(source,),
+        )
+        before = {name: live.charges(name) for name in live.names}
+        thread = threading.Thread(target=live.run, args=(terms, 300.0), daemon=True)
+        thread.start()
+        victim = live.names[number % 3]
+        wait_for(lambda victim=victim: live.pids(victim, job=True), 60)
+        time.sleep(points.uniform(0.0, 3.0))
+        made += bool(live.kill(victim, job=True))
+        thread.join(300)
+        charged = {name: live.charges(name) - before[name] for name in live.names}
+        digest = _package(live, terms, source).digest
+        there = {_package(live, terms, source, name).digest for name in targets}
+        held = set(charged.values()) == {1} and there == {digest}
+        say(
+            f"transfer: killed, run {number + 1}",
+            held,
+            f"charges {charged}, one package at both ends: {there == {digest}}",
+        )
+    say("transfer: kills", made >= 3, f"{made} kills in 4 runs")
+
+
+def _package(live, terms, source, name=None):
+    run = live.place / (name or source) / "state" / "runs" / terms.run
+    return SourcePackage.load(run / "model" if name is None else run / "sources" / source)
+
+
+def _gap(ones, others):
+    return max(float(np.abs(a - b).max()) for a, b in zip(ones, others, strict=True))
+
+
 def cost(live, say):
     """What a secure sum costs a site, by the number of sites."""
     for count in (4, 50):
@@ -431,6 +318,9 @@ ROWS = {
     "kills": kills,
     "reboot": reboot,
     "refusals": refusals,
+    "edited": edited,
+    "malformed": malformed,
+    "transfer": transfer,
     "timing": timing,
     "asynchronous": asynchronous,
     "sums": cost,
@@ -460,7 +350,7 @@ def main():
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     place = Path(tempfile.mkdtemp(prefix="tacit-stress-"))
-    needed = [row for row in asked.rows or ROWS if row not in ("sums", "asynchronous")]
+    needed = [row for row in asked.rows or ROWS if row not in ("sums", "asynchronous", "transfer")]
     live = Live(place, FOUR) if needed else None
     try:
         if live is not None:

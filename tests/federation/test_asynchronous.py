@@ -5,7 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from tacit.estimators import load
 from tacit.federation import Coordinator, InProcess, Interrupted, simulate
+from tacit.federation.wire import pack
 
 from .conftest import NAMES, closed, rows_of, sites_of, terms_of
 from .test_simulated import local
@@ -49,8 +51,6 @@ def test_fast_sites_do_not_wait_for_a_slow_one_and_end_at_the_same_models(tmp_pa
     assert min(half.count(name) for name in NAMES if name != "cedar") > half.count("cedar")
     assert all(sum(line.n_charges for line in s._ledger.lines()) == 5 for s in sites.values())
     expected = local(terms_of("asynchronous", seed=3), rows_of(terms.kind))
-    from tacit.estimators import load
-
     for position, site in enumerate(NAMES):
         model = load(sites[site].model(terms.run))
         apart = np.linalg.norm(model.coef_[0] - expected.coef_[position])
@@ -59,11 +59,12 @@ def test_fast_sites_do_not_wait_for_a_slow_one_and_end_at_the_same_models(tmp_pa
     assert outcome.statement.curator == "untrusted"
 
 
-def test_a_site_that_refuses_stops_the_attempt_unless_the_run_may_go_on(tmp_path):
+@pytest.mark.parametrize("nonsense", [b"nonsense", pack({"known": "all"}), pack({"known": -1})])
+def test_a_site_that_refuses_stops_the_attempt_unless_the_run_may_go_on(tmp_path, nonsense):
     class Broken(InProcess):
         def receive(self, seconds):
             found = super().receive(seconds)
-            return found if found is None or found[0] != "birch" else ("birch", b"nonsense")
+            return found if found is None or found[0] != "birch" else ("birch", nonsense)
 
     terms = terms_of("asynchronous")
     sites = sites_of(terms, tmp_path)
@@ -72,3 +73,43 @@ def test_a_site_that_refuses_stops_the_attempt_unless_the_run_may_go_on(tmp_path
     outcome = Coordinator(tmp_path / "run", InProcess(sites)).run()
     closed(sites)
     assert len(outcome.billboard) == 5 * len(NAMES)
+
+
+class Gone(InProcess):
+    """A network that one site left for good, after its first turns."""
+
+    name, turns = "birch", 2
+
+    def send(self, task, site, request):
+        self.turns -= site == self.name
+        if site != self.name or self.turns >= 0:
+            super().send(task, site, request)
+
+
+def test_a_run_ends_without_a_site_that_left_which_gets_its_model_when_it_is_back(tmp_path):
+    terms = terms_of("asynchronous", late="go on", deadline=1.0)
+    sites = sites_of(terms, tmp_path)
+    outcome = Coordinator(tmp_path / "run", Gone(sites), terms=terms).run()
+    assert len(outcome.billboard) == 5 * 3 + 2
+    assert "birch, who left before the last turn" in outcome.statement.assumptions[-1]
+    assert outcome.statement.epsilon == pytest.approx(500.0, rel=1e-6)
+    charged = {n: sum(line.n_charges for line in s._ledger.lines()) for n, s in sites.items()}
+    assert charged == {**dict.fromkeys(NAMES, 5), "birch": 2}
+    again = Coordinator(tmp_path / "run", InProcess(sites)).run()  # over is over
+    assert again.billboard.head == outcome.billboard.head
+    assert np.isfinite(load(sites["birch"].model(terms.run)).coef_).all()
+    closed(sites)
+
+
+def test_a_run_that_everybody_left_waits(tmp_path):
+    terms = terms_of("asynchronous", late="go on", deadline=1.0)
+    sites = sites_of(terms, tmp_path)
+
+    class Nobody(InProcess):
+        def send(self, task, site, request):
+            pass
+
+    with pytest.raises(Interrupted, match="no site answered"):
+        Coordinator(tmp_path / "run", Nobody(sites), terms=terms).run()
+    assert len(Coordinator(tmp_path / "run", InProcess(sites)).run().billboard) == 5 * len(NAMES)
+    closed(sites)

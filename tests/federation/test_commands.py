@@ -2,11 +2,6 @@
 
 import csv
 import json
-import shutil
-import subprocess
-import threading
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
@@ -14,13 +9,11 @@ from typer.testing import CliRunner
 
 from tacit.cli._app import app
 from tacit.estimators import load
-from tacit.federation import Terms
-from tacit.federation.house import FILE, Federation, House
-from tacit.federation.status import facts_of, page, page_server
+from tacit.federation import Refused, Terms
+from tacit.federation.status import facts_of
+from tacit.federation.strict import check_policy, write_policy
 
 from .conftest import NAMES, closed, rows_of, sites_of, terms_of
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture
@@ -70,6 +63,8 @@ def test_a_file_split_by_task_becomes_a_federation(rows, tmp_path):
         (("--range", "z=0:1"), "not among --features"),
         (("--epsilon", "inf"), "finite epsilon"),
         (("--task", "nobody"), "nobody"),
+        (("--sources", "ash"), "have sources"),
+        (("--method", "transfer", "--sources", "nobody"), "--sources nobody: the sites are"),
     ],
 )
 def test_a_simulation_that_cannot_run_is_refused_before_anything_is_written(
@@ -81,17 +76,19 @@ def test_a_simulation_that_cannot_run_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_transfer_is_rehearsed_from_one_file(rows, tmp_path):
+    more = ("--method", "transfer", "--sources", "ash,birch")
+    done = simulated(rows, tmp_path / "out", *more)
+    assert done.exit_code == 0, done.output
+    run = next((tmp_path / "out" / "sites" / "cedar" / "runs").iterdir())
+    assert load(run / "model").privacy_.holds
+    assert sorted(part.name for part in (run / "sources").iterdir()) == ["ash", "birch"]
+    assert "nothing of its rows leaves" in (run / "consent.txt").read_text()
+
+
 def test_a_folder_in_the_way_is_not_written_over(rows, tmp_path):
     (tmp_path / "out").mkdir()
     assert "exists" in simulated(rows, tmp_path / "out").output
-
-
-@pytest.fixture
-def house(tmp_path):
-    """A coordinator's folder without keys, with a run under way."""
-    terms = terms_of("mean regularised")
-    Federation("f", "localhost", 1, "SHA256:00", terms).save(tmp_path / FILE)
-    return House(tmp_path)
 
 
 def test_a_run_goes_on_until_it_is_done_and_another_roster_is_another_run(house):
@@ -125,54 +122,19 @@ def test_status_shows_sites_round_budget_and_the_last_error(house, tmp_path):
     assert "has its model" in tacit("federate", "status", tmp_path).output
 
 
-def test_the_page_answers_only_whoever_has_the_token(house):
-    server, address = page_server(house)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        assert server.server_address[0] == "127.0.0.1"
-        with urllib.request.urlopen(address) as answer:
-            text = answer.read().decode()
-            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-        assert all(name in text for name in NAMES)
-        assert "<script" not in text
-        assert "http://" not in text
-        for wrong in (address.split("?")[0], address + "x"):
-            with pytest.raises(urllib.error.HTTPError, match="403"):
-                urllib.request.urlopen(wrong)
-        with pytest.raises(urllib.error.HTTPError, match="501"):
-            urllib.request.urlopen(urllib.request.Request(address, method="POST", data=b""))
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def test_what_a_site_says_cannot_become_markup(house):
-    facts = facts_of(house)
-    facts["sites"][0]["state"] = "<script>alert(1)</script>"
-    facts["error"] = "<b>"
-    assert "<script" not in page(facts)
-    assert "<b>" not in page(facts)
-
-
-def test_the_page_in_a_real_browser(house, tmp_path):
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    server, address = page_server(house)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr")
-    done = subprocess.run(
-        [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", address],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    server.shutdown()
-    server.server_close()
-    assert "ash" in done.stdout
-    assert "CONSOLE" not in done.stderr
+def test_a_kit_that_takes_unsigned_jobs_is_refused_with_its_line(tmp_path):
+    for part in ("local", "startup"):
+        (tmp_path / part).mkdir()
+    write_policy(tmp_path)
+    check_policy(tmp_path)
+    startup = tmp_path / "startup" / "fed_client.json"
+    for value, refused in (("true", False), ("false", True), ("0", True), ('"no"', True)):
+        startup.write_text(f'{{"client": {{}},\n "require_signed_jobs": {value}}}')
+        if refused:
+            with pytest.raises(Refused, match=r"fed_client\.json, line 2: lets unsigned jobs in"):
+                check_policy(tmp_path)
+        else:
+            check_policy(tmp_path)
 
 
 def test_commands_that_need_nvflare_say_so(tmp_path, monkeypatch):

@@ -62,7 +62,8 @@ def killed_attempt(place, terms, after):
 
 
 @pytest.mark.parametrize(
-    "name", ["mean regularised", "moments, untrusted", "moments, secure", "asynchronous"]
+    "name",
+    ["mean regularised", "moments, untrusted", "moments, secure", "asynchronous", "transfer"],
 )
 def test_a_run_killed_again_and_again_is_the_same_run(name, tmp_path):
     terms = Terms.from_json(terms_of(name).to_json())
@@ -79,7 +80,7 @@ def test_a_run_killed_again_and_again_is_the_same_run(name, tmp_path):
         said.setdefault((site, call), []).append(digest)
     assert all(len(set(digests)) == 1 for digests in said.values())
     n_rounds = len({(p.call["round"], p.call["turn"]) for p in outcome.billboard})
-    assert len(said) == n_rounds * len(terms.sites)
+    assert len(said) == n_rounds * len(terms.speakers)
     for site in terms.sites:
         with Ledger(tmp_path / site / "ledger.db") as ledger:
             assert [line.n_charges for line in ledger.lines()] == [n_rounds]

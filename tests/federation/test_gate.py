@@ -22,6 +22,7 @@ class Context:
     """The part of NVFlare's context that is read: the name, and where the site's settings are."""
 
     folder: str
+    name: str = "ash"
 
     def get_engine(self):
         return self
@@ -32,7 +33,7 @@ class Context:
         return self.folder
 
     def get_identity_name(self):
-        return "ash"
+        return self.name
 
 
 @pytest.fixture
@@ -85,6 +86,25 @@ def test_anything_else_is_refused(said):
     ):
         with pytest.raises(Refused):
             gate.process(body, context)
+
+
+def test_a_target_of_a_transfer_lets_no_message_out(tmp_path):
+    terms = dataclasses.replace(terms_of("transfer"), counts=(60, 60))
+    sites = sites_of(terms, tmp_path)
+    for name in ("ash", "birch"):
+        sites[name].answer("agree", pack({"terms": terms.to_json()}))
+    call = {"number": 0, "round": 0, "task": None, "turn": 0}
+    answer = sites["ash"].answer(
+        "speak", pack({"run": terms.run, "terms": terms.digest, "known": 0, "call": call})
+    )
+    closed(sites)
+    for name in ("ash", "birch"):
+        Settings(str(tmp_path / name)).save(tmp_path / SETTINGS)
+        if name == "ash":
+            assert FlareGate().process({"answer": answer}, Context(str(tmp_path), name))
+        else:
+            with pytest.raises(Refused, match="only listens"):
+                FlareGate().process({"answer": answer}, Context(str(tmp_path), name))
 
 
 def test_a_failure_at_a_site_leaves_without_its_reason(tmp_path):

@@ -1,10 +1,13 @@
 """A site answers what was agreed on, once, and nothing else; both ends refuse the rest."""
 
+import contextlib
 import dataclasses
 import io
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit.cli.table.features import Feature, Intake
 from tacit.errors import InvalidInput
@@ -130,6 +133,47 @@ def test_what_is_no_message_is_refused():
             unpack(bad)
     with pytest.raises(Refused, match="bytes"):
         unpack(good, most=10)
+
+
+def forged(shape):
+    """Return a message whose one array claims to have another shape."""
+    good = pack({"run": "r"}, message=np.zeros(3))
+    claim = repr(shape).encode()
+    return good.replace(b"(3,), }" + b" " * (len(claim) - 4), claim + b", }")
+
+
+def nested(depth=100_000):
+    buffer = io.BytesIO()
+    text = b'{"run":' + b"[" * depth
+    np.savez(buffer, header=np.frombuffer(text, dtype=np.uint8))
+    return buffer.getvalue()
+
+
+def encrypted():
+    """Return a message whose parts say that they need a password."""
+    good = bytearray(pack({"run": "r"}, message=np.zeros(3)))
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = good.find(mark)
+        while start >= 0:
+            good[start + place] |= 1
+            start = good.find(mark, start + 4)
+    return bytes(good)
+
+
+@pytest.mark.parametrize("bad", [forged((1 << 60,)), forged((-1, 3)), nested(), encrypted()])
+def test_bytes_made_to_break_the_reader_are_refused(bad):
+    with pytest.raises(Refused):
+        unpack(bad)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_bytes_changed_anywhere_are_read_or_refused(data):
+    content = bytearray(pack({"run": "r", "known": 3}, message=np.arange(4.0)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(Refused):
+        unpack(bytes(content))
 
 
 BAD = {

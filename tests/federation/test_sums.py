@@ -1,5 +1,6 @@
 """Secure sums: exact in total, uniform by themselves, and only with keys that sites signed."""
 
+import datetime
 import math
 
 import numpy as np
@@ -48,6 +49,22 @@ def test_the_total_is_exact_and_a_single_message_is_not_the_message(identities):
     assert np.array_equal(sums.total(parts, 0.5), exact * 0.5)
     for part, name in zip(parts, NAMES, strict=True):
         assert not np.any(part.view(np.int64) == steps[name])
+
+
+@pytest.mark.parametrize("days", [-3, 3])
+def test_a_certificate_is_good_for_its_dates_only(days):
+    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    strange = make_identities(NAMES, now=now)
+    with pytest.raises(Refused, match=r"behind ash's key holds from \d{4}-\d\d-\d\d to"):
+        masked(strange, dict.fromkeys(NAMES, np.zeros(3, dtype=np.int64)))
+
+
+@pytest.mark.parametrize("key", [b"", b"short", bytes(32)])
+def test_a_signed_page_without_a_key_is_refused_by_name(identities, key):
+    secrets, book = book_of(identities)
+    book["birch"] = identities["birch"].signed(ABOUT, key)
+    with pytest.raises(Refused, match="birch signed something that is no key"):
+        sums.masked(np.zeros(3, dtype=np.int64), secrets["ash"], identities["ash"], book, ABOUT)
 
 
 @pytest.mark.parametrize("value", [0, 2**61])

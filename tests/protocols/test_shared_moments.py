@@ -213,6 +213,72 @@ def test_more_rows_than_add_up_exactly_are_refused_where_all_are_added_up():
         SharedMomentsProtocol(SquaredLoss(), 3, (1 << 21, 5), aggregation="trusted")
 
 
+def moments_of(sums, public):
+    sites = public.sites
+    return Moments.of_matrices(sums, 1, sites.count, sites.apart, float(sites.variance[0]))
+
+
+def evidence_of(tasks, epsilon):
+    protocol = protocol_of(tasks, "trusted", n_moments=1)
+    public, _ = run(protocol, tasks, epsilon=epsilon)
+    return float(public.models().gain[0])
+
+
+def test_levels_are_no_evidence_for_common_slopes():
+    rng = np.random.default_rng(0)
+    tasks = sites(20, 100, 4)
+    noise = rng.standard_normal(len(tasks.X)) / 8
+    # Half of the sites far above the others: means centre it, their rows do not.
+    level = noise + 0.3 * (tasks.task_of_row % 2) + 0.5 * (tasks.X[:, 0] > 9)
+    assert evidence_of(tasks, 3.0) > 10
+    assert evidence_of(tasks.replace(y=level), 3.0) < 1
+
+
+def test_moments_of_what_the_first_model_left_speak_for_it_or_against_it():
+    tasks = sites(20, 100, 4)
+    public, _ = run(protocol_of(tasks, "trusted"), tasks, epsilon=3.0)
+    assert public.evidence > 10
+    assert float(public.models().gain[0]) > 10
+    # The same frame, whose model nothing speaks for: its sums are those of rows that it misleads.
+    rng = np.random.default_rng(0)
+    other = tasks.replace(y=rng.permutation(np.asarray(tasks.y)))
+    said = RowMessages(public.frame.speak(other.X, np.asarray(other.y)[:, None]), tasks.offsets)
+    sums = moments_bound().by_task(said).sum(axis=0, keepdims=True)
+    misled = replace(public, sites=replace(public.sites, **vars(moments_of(sums, public))))
+    assert float(misled.models().gain[0]) < 1
+
+
+def test_rare_labels_under_loud_noise_give_no_steep_model():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(20), 30)
+    tasks = TaskSet.from_arrays(rng.standard_normal((600, 8)), 1.0 * (rng.random(600) < 0.06), task)
+    protocol = protocol_of(tasks, loss=LogisticLoss(), n_moments=1)
+    public, _ = run(protocol, tasks, epsilon=1.0)
+    models = public.models()
+    for shared in (models.bayes[0], models.ridge[0]):
+        coef, _ = public.frame.model(shared)
+        assert np.std(tasks.X @ coef[0]) < 1.0
+
+
+def test_a_model_of_clipped_rows_is_flatter_for_raw_ones():
+    frame = Frame.of_means(SquaredLoss(), 2.0, 1.0, (np.zeros(4), np.zeros(1)), (0.8, 0.1))
+    rows = sites(3, 200, 4)
+    scale = np.array([0.5, 10.0, 1e300])[rows.task_of_row]
+    kept = frame.kept(rows.replace(X=rows.X * scale[:, None]))
+    assert kept[0] == 1.0
+    assert 0.05 < kept[1] < 0.2
+    assert kept[2] == 0.0
+
+
+def test_features_count_by_the_directions_they_are_likely_to_have():
+    known = []
+    for d in (3, 100):
+        protocol = SharedMomentsProtocol(SquaredLoss(), d, (50,) * 16)
+        schedule = Schedule.calibrate(protocol.rounds(), epsilon=1.0, delta=1e-5, n_tasks=16)
+        known.append(protocol.information(schedule))
+    assert known[0] / known[1] == pytest.approx(16.6 / 3.05, rel=0.01)
+
+
 def test_information_counts_rows_once_at_sites_and_all_together_in_sums():
     tasks = sites(16, 50, 3)
     found = {}

@@ -50,7 +50,7 @@ def join(
     if out.exists() and out.samefile(run):
         raise InvalidInput(f"--out {out}: is the run folder itself; choose another folder")
     table = read_table(data, format=format, separator=separator, encoding=text_encoding(encoding))
-    rows = _prepared(own_rows(table, intake, name), intake, model, manifest["kind"])
+    rows = _prepared(own_rows(table, intake.task, name), intake, model, manifest["kind"])
     with RunFolder(out, force=force) as folder:
         names = model.__dict__.pop("feature_names_in_")  # the columns were matched by name already
         with current().step("fitting at home"), current().warnings_as_lines():
@@ -67,21 +67,21 @@ def join(
     output.result({"party": name, "out": str(out), "n_rows": len(rows.codes)})
 
 
-def own_rows(table: Table, intake: Intake, name: str) -> Table:
+def own_rows(table: Table, column: str, name: str) -> Table:
     """Return the party's rows: all of a file without the task column, else those of its name."""
     from tacit.cli.table.columns import labels
     from tacit.cli.table.read import Table
 
-    if intake.task not in table.columns:
-        cells = {**table.columns, intake.task: [name] * table.n_rows}
+    if column not in table.columns:
+        cells = {**table.columns, column: [name] * table.n_rows}
         return Table(table.source, cells, table.n_rows, table.first_row)
-    chosen = [row for row, label in enumerate(labels(table, intake.task)) if label == name]
+    chosen = [row for row, label in enumerate(labels(table, column)) if label == name]
     if not chosen:
         raise InvalidInput(
             f"--name {name!r}: {table.source} has no rows of that task; check the column "
-            f"{intake.task!r}, or leave it out if all rows are the party's"
+            f"{column!r}, or leave it out if all rows are the party's"
         )
-    cells = {column: [values[row] for row in chosen] for column, values in table.columns.items()}
+    cells = {key: [values[row] for row in chosen] for key, values in table.columns.items()}
     return Table(table.source, cells, len(chosen), table.first_row)
 
 

@@ -179,7 +179,7 @@ class Clock:
             Messages that a task sends at once, one after the other (its local steps).
         """
         if not any(round.apart for round in rounds) or self.synchronous:
-            return self._together(rounds, n_tasks)
+            return self._together(rounds, n_tasks, burst)
         if len(rounds) != 1:
             raise InvalidInput("rounds: tasks come as they like in a conversation of one round")
         return self._apart(rounds[0], n_tasks, burst)
@@ -192,9 +192,10 @@ class Clock:
             drawn[at] *= factor
         return drawn
 
-    def _together(self, rounds: Sequence[Round], n_tasks: int) -> Timeline:
+    def _together(self, rounds: Sequence[Round], n_tasks: int, burst: int) -> Timeline:
         calls = in_turn(rounds)
-        time = np.cumsum(self._delays(n_tasks, len(calls)).max(axis=0))
+        slowest = self._delays(n_tasks, math.ceil(len(calls) / burst)).max(axis=0)
+        time = np.cumsum(slowest)[np.arange(len(calls)) // burst]
         return Timeline(calls, time, np.zeros(len(calls), dtype=np.int64), n_tasks)
 
     def _apart(self, round: Round, n_tasks: int, burst: int) -> Timeline:

@@ -8,7 +8,9 @@ billboard and the ledger are those of one machine, to the bit.
 from __future__ import annotations
 
 import json
+import math
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -92,7 +94,7 @@ class Ray:
 
 def _connected(address: str | None) -> int:
     """Return the number of processors of the cluster, connecting to it first."""
-    if address is None:
+    if address is None and "ray" not in sys.modules:
         os.environ.setdefault(*_LOOPBACK)
     ray = _ray()
     if not ray.is_initialized():
@@ -153,7 +155,7 @@ class Partitions:
         entropy: Entropy,
         workers: int,
     ) -> None:
-        _connected(engine.address)
+        processors = _connected(engine.address)
         self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
         self._cuts = _cuts(tasks, workers, None if engine.homes is None else Path(engine.homes))
         self._protocol = self._ray.put(protocol)
@@ -164,7 +166,9 @@ class Partitions:
             for first, last in self._cuts
         ]
         self._options = {"entropy": entropy, "max_rows": engine.max_rows, "homes": engine.homes}
-        self._actor = self._ray.remote(num_cpus=1, max_restarts=0)(_Partition)
+        # More partitions than processors share them, instead of waiting for one for ever.
+        share = min(1.0, math.floor(1000 * processors / len(self._cuts)) / 1000)
+        self._actor = self._ray.remote(num_cpus=share, max_restarts=0)(_Partition)
         self._actors = [self._hired(number) for number in range(len(self._cuts))]
         self._said: list[list[Request]] = [[] for _ in self._cuts]
         self._open: dict[Any, tuple[int, int]] = {}  # by what is waited for: partition and call

@@ -12,7 +12,6 @@ from tacit.errors import InvalidInput
 from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import PrivateEstimator, Sizes
-from tacit.numerics.moment_prior import shared_models
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import DEFINITIONS
@@ -28,7 +27,7 @@ __all__ = ["SharedMomentsClassifier", "SharedMomentsRegressor"]
 
 # Of `SharedMomentsProtocol.information`: below the first nothing is sent; from the second on a
 # classifier's first model is good enough to be worth a second Newton step.
-_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 1.0, 10.0
+_LEAST_INFORMATION, _ENOUGH_FOR_TWO = 3.0, 30.0
 _MOST_SITES = 10**5
 _PUBLIC = "the number of sites and the features are public"
 _BOUNDS = "the number of rows of every site is public, and row_norm and target_bound are"
@@ -147,7 +146,7 @@ class _SharedMoments(PrivateEstimator):
     def _read_public(self, public: SharedMomentsPublic, sizes: Sizes) -> dict[str, Any]:  # noqa: ARG002
         if public.sites is None:
             return {}
-        coef, intercept = public.frame.model(shared_models(public.everybody()).bayes[0])
+        coef, intercept = public.frame.model(public.models().bayes[0])
         return {"shared_coef": coef, "shared_intercept": intercept}
 
 

@@ -21,6 +21,7 @@ from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._private import Sizes, open_ledger
 from tacit.estimators._row_private import RowPrivateClassifier
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Unit
 from tacit.tasks import TaskSet
@@ -123,17 +124,33 @@ class TransferEstimator(RowPrivateClassifier):
     ) -> SourcePackage:
         """Return the package of the one source in ``tasks``, the ``number``-th of this call."""
         sizes = Sizes.of(tasks, n_outputs)
-        learner = self._learner(sizes)
-        protocol = TransferProtocol(learner)
+        protocol, _ = self._source_staged(sizes)
         entropy = self._checkpoint.entropy(self.random_state).child("source", number)
         run = self._conversation(protocol, tasks, sizes, entropy, charged=charged)
+        statement = run.statements["privacy_"]
+        return self._packed(protocol, run.models, tasks.n_rows, tasks.feature_names, statement)
+
+    def _source_staged(self, sizes: Sizes) -> tuple[TransferProtocol, Schedule]:
+        """Return a source's conversation, in which nothing is weighed, and its schedule."""
+        protocol = TransferProtocol(self._learner(sizes))
+        return protocol, protocol.schedule()
+
+    def _packed(
+        self,
+        protocol: TransferProtocol,
+        released: Array,
+        n_rows: int,
+        feature_names: tuple[str, ...] | None,
+        statement: Statement,
+    ) -> SourcePackage:
+        """Return what a source released (1, …) as a package; all else in it is public."""
         return SourcePackage(
-            design=learner.design,
-            models=tuple(models[0] for models in protocol.models(run.models)),
-            uncertainties=learner.uncertainties(tasks.n_rows),
+            design=protocol.learner.design,
+            models=tuple(models[0] for models in protocol.models(released)),
+            uncertainties=protocol.learner.uncertainties(n_rows),
             classes=_plain(self.classes_),
-            feature_names=tasks.feature_names,
-            statement=self._stated(run.statements["privacy_"]),
+            feature_names=feature_names,
+            statement=self._stated(statement),
         )
 
     def fit(

@@ -24,6 +24,9 @@ class Arrivals:
     Every site has one request outstanding. What arrives first is the next call; once it is posted
     and read, that site alone is answered, and asked again.
 
+    A site that left is waited for until somebody has taken all turns and, where the terms say to go
+    on, nobody has come for as long as a round waits; then the run is over, and stays so.
+
     Guarantee: whose message is a release is written down before the release is charged. A run taken
     up again repeats the calls that its billboard shows, then waits for the one that was settled.
     """
@@ -64,19 +67,33 @@ class Arrivals:
             if call.task is not None:
                 self._taken[self._names[call.task]] += 1
             yield call
+        if self._sites.ended:
+            return
         for name in self._names:
             self._ask(name)
         while self._asked or self._here:
-            name = self._next()
-            self.message = self._here.pop(name)
-            yield replace(self._call(name), number=len(self._board))
+            first = self._next()
+            if first is None:
+                self._sites.end()
+                return
+            self.message = self._here.pop(first)
+            yield replace(self._call(first), number=len(self._board))
 
-    def _next(self) -> str:
-        """Wait until the next release is there, and settle whose it is."""
+    @property
+    def left(self) -> list[str]:
+        """Who has not taken all turns."""
+        return [name for name, taken in self._taken.items() if taken < self._round.turns]
+
+    def _next(self) -> str | None:
+        """Wait until the next release is there, and settle whose it is; None at the end."""
         number = len(self._board)
         settled = self._sites.next_at(number) if self._board.owes else None
         while not (self._here if settled is None else settled in self._here):
-            name, message = self._sites.arrived(self._call, self._round)
+            may_end = settled is None and len(self.left) < len(self._names)
+            found = self._sites.arrived(self._call, self._round, may_end=may_end)
+            if found is None:
+                return None
+            name, message = found
             self._asked.discard(name)
             self._here[name] = message
         name = settled or next(iter(self._here))

@@ -21,7 +21,8 @@ class Policy:
     Parameters
     ----------
     max_epsilon, max_delta
-        Total of everything that is ever sent from these rows.
+        Most of one run. What is ever sent from these rows is limited by their ledger's total, which
+        is the same unless the rows had a ledger before.
     methods, features
         Names that may occur in terms; None for any.
     charter
@@ -91,6 +92,7 @@ def consent(terms: Terms) -> dict[str, Any]:
         "method": terms.method,
         "features": list(terms.features),
         "sites": list(terms.sites),
+        "sources": list(terms.speakers) if terms.sources else [],
         "unit": str(staged.unit),
         "rows_public": terms.counted,
         "rows": list(terms.counts or ()),
@@ -111,12 +113,25 @@ def _place(round: Round) -> str:
     return "at the coordinator, who sees this site's bounded message"
 
 
+def _listening(found: dict[str, Any], name: str) -> list[str]:
+    """Return what a target lets itself in for: nothing leaves."""
+    return [
+        f"- nothing of its rows leaves; it reads the models of {', '.join(found['sources'])}",
+        "- its own model is learned here, with noise, so that it may be shown to others",
+        f"that model costs ε = {found['epsilon']:.4g} at δ = {found['delta']:.2g} for each "
+        f"{found['unit']}, and the ledger here is charged for it",
+        f"open to all: that {name} takes part",
+    ]
+
+
 def described(found: dict[str, Any], name: str) -> str:
     """Return the consent of `consent` as lines of text for whoever decides."""
     lines = [
         f"{name} would take part in: {found['method']} with {', '.join(found['sites'])}",
         f"features: {', '.join(found['features'])}",
     ]
+    if found["sources"] and name not in found["sources"]:
+        return "\n".join([*lines, *_listening(found, name)])
     for part in found["rounds"]:
         often = f"{part['times']} × " if part["times"] > 1 else ""
         lines += [

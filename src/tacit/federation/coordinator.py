@@ -148,7 +148,7 @@ class Coordinator:
         estimator = staged.estimator
         found = estimator._statements(staged.schedule, billboard, staged.sizes)["privacy_"]
         absent = parties.absent()
-        statement = _with_absent(estimator._stated(found), self.terms, absent)
+        statement = _with_absent(estimator._stated(found), self.terms, absent, parties.left())
         billboard.save(self.folder / BILLBOARD)
         write_whole(self.folder / STATEMENT, statement.to_json() + "\n")
         left = parties.told_the_end()
@@ -195,7 +195,7 @@ class Coordinator:
     def _counts(self) -> tuple[int, ...]:
         found = self._everybody("join")
         counts = []
-        for name in self.terms.sites:
+        for name in self.terms.speakers:
             rows = found[name].get("rows")
             if type(rows) is not int or rows < 1:
                 raise Refused(f"{name}: did not say how many rows it has")
@@ -210,15 +210,18 @@ class Coordinator:
         return {name: max(0, header["known"]) for name, header in found.items()}
 
 
-def _with_absent(statement: Statement, terms: Terms, absent: dict[int, list[str]]) -> Statement:
+def _with_absent(
+    statement: Statement, terms: Terms, absent: dict[int, list[str]], left: list[str]
+) -> Statement:
     """Say who counts as protected where somebody was missing: all sites, at the full price."""
-    if not absent:
+    if not absent and not left:
         return statement
-    gone = sorted({name for names in absent.values() for name in names})
+    gone = left or sorted({name for names in absent.values() for name in names})
     rounds = ", ".join(str(number + 1) for number in absent)
     text = (
-        f"all {len(terms.sites)} sites count as protected and in every public divisor, also "
-        f"{', '.join(gone)}, who were missing in release {rounds}"
+        f"all {len(terms.speakers)} sites count as protected and in every public divisor, also "
+        f"{', '.join(gone)}, who "
+        + ("left before the last turn" if left else f"were missing in release {rounds}")
     )
     return replace(statement, assumptions=(*statement.assumptions, text))
 

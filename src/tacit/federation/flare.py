@@ -115,11 +115,12 @@ def _answer(name: str, result: Any) -> Answer:
     if result is None or result.get_return_code() != ReturnCode.OK:
         code = None if result is None else result.get_return_code()
         return Interrupted(f"{name}: gave no answer ({code}); its own log says why")
-    refused = result.get("refused")
-    if isinstance(refused, str):
-        return Refused(refused[:_LONGEST_REASON])
-    answer = result.get("answer")
-    return answer if isinstance(answer, bytes) else Refused(f"{name}: answered without bytes")
+    body = {key: value for key, value in result.items() if not key.startswith("__")}
+    if set(body) == {"refused"} and isinstance(body["refused"], str):
+        return Refused(body["refused"][:_LONGEST_REASON])
+    if set(body) == {"answer"} and isinstance(body["answer"], bytes):
+        return body["answer"]
+    return Refused(f"{name}: answered with something other than bytes")
 
 
 class FlareCoordinator(Controller):
@@ -186,6 +187,7 @@ class FlareSite(Executor):
                         rows_of(Path(settings.data), name),
                         settings.policy(),
                         identity=Identity.of_kit(name, kit),
+                        ledger=settings.ledger,
                     )
                     break
                 except Refused:
@@ -266,8 +268,10 @@ class FlareGate(Filter):
             raise Refused("gate: the message answers no call") from None
         if len(body["answer"]) > most_bytes(round):
             raise Refused("gate: the message is too long")
+        if name not in terms.speakers:
+            raise Refused("gate: this site only listens in this run")
         counts = terms.counts
-        n_rows = None if counts is None else counts[terms.sites.index(name)]
+        n_rows = None if counts is None else counts[terms.speakers.index(name)]
         check_message(header, arrays, run=terms.run, call=call, round=round, n_rows=n_rows)
 
     def _agreed(self, settings: Settings, run: str) -> tuple[Terms, Staged]:

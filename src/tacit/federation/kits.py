@@ -23,10 +23,16 @@ SETTINGS = "tacit.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """What a party's processes need to know; it lies in its kit and is nobody else's."""
+    """What a party's processes need to know; it lies in its kit and is nobody else's.
+
+    ``column`` is the one of the data that says whose row it is; empty where all are the site's.
+    """
 
     folder: str
     data: str = ""
+    site: str = ""
+    column: str = ""
+    ledger: str = ""
     max_epsilon: float = 1.0
     max_delta: float = 1e-5
     methods: tuple[str, ...] | None = None

@@ -29,7 +29,7 @@ def rows_of(path: Path, name: str) -> Rows:
             raise InvalidInput("intake: reads other features than the terms name")
         if intake.missing == "task-mean" and terms.counted:
             raise InvalidInput("intake: a mean of rows costs budget where rows are protected")
-        table = own_rows(read_table(path), intake, name)
+        table = own_rows(read_table(path), intake.task, name)
         kind: Any = terms.kind
         if terms.classes is not None:
             kind = "binary" if len(terms.classes) == 2 else "multiclass"

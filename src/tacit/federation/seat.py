@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacit._files import whole_folder
 from tacit._types import AnyArray, Array
 from tacit.engines import Batches, Checkpoint
 from tacit.engines.conduct import charge_rest, history_of, read_on
+from tacit.estimators._base import Found
 from tacit.estimators._private import Conversation
 from tacit.federation import sums
 from tacit.federation.errors import Refused
@@ -24,11 +27,68 @@ from tacit.privacy.mechanisms import Mechanism, Shares
 from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.tasks import TaskSet
 
-__all__ = ["Seat"]
+__all__ = ["Seat", "Speaker"]
 
 
-class Seat:
-    """One site in one run, from its files: new, or taken up again after any crash.
+class Seat(ABC):
+    """One site in one run, from its files: new, or taken up again after any crash."""
+
+    def __init__(self, folder: Path, terms: Terms, name: str) -> None:
+        self.terms, self.name, self._folder = terms, name, folder
+        self.staged = terms.staged()
+        self._kept = _kept(folder, terms)
+        self.board = Billboard.load(folder / "board")
+        self._state, self._n_read = self.staged.protocol.opening(), 0
+
+    def read(self, postings: bytes) -> int:
+        """Take further postings of the public billboard in; return how many are known."""
+        return self.board.take(postings) if postings else len(self.board)
+
+    def _public(self) -> Any:
+        """Return the public state that the postings read so far lead to."""
+        new = [self.board[number] for number in range(self._n_read, len(self.board))]
+        protocol, schedule = self.staged.protocol, self.staged.schedule
+        self._state = read_on(protocol, schedule, self._state, new)
+        self._n_read = len(self.board)
+        return self._state
+
+    def _at_the_end(self) -> Any:
+        """Return the public state of a run that is over; refuse one that is not."""
+        taken = {_key(Call.from_json(posting.call)) for posting in self.board}
+        left = [call for call in in_turn(self.staged.schedule.rounds) if _key(call) not in taken]
+        if left:
+            raise Refused(f"{self.name}: the run is not over; {len(left)} turns are left")
+        return self._public()
+
+    def _taken(self, learned: Found) -> None:
+        """Give the estimator what was learned, and the names of the columns."""
+        estimator = self.staged.estimator
+        estimator.n_features_in_ = len(self.terms.features)
+        estimator.feature_names_in_ = np.asarray(self.terms.features, dtype=object)
+        estimator._take(learned, (self.name,))
+
+    @abstractmethod
+    def learned(self) -> Any:
+        """Return the site's own fitted estimator, from its rows and what everybody can read."""
+
+    def finish(self, place: Path) -> None:
+        """Write the site's own model of a run that is over, with a report beside it."""
+        estimator = self.learned()
+        estimator.report(place.with_name("report.html"), party=self.name)
+        with whole_folder(place) as stage:
+            estimator.save(stage)
+
+    def key(self, call: Call) -> dict[str, str]:
+        """Return this site's signed key for one secure sum."""
+        raise Refused(f"{self.name}: only listens in this run; call {call.number} is for others")
+
+    def speak(self, call: Call, book: dict[str, Any] | None) -> AnyArray:  # noqa: ARG002
+        """Return this site's message for a call: charged, written down, then handed out."""
+        raise Refused(f"{self.name}: only listens in this run; call {call.number} is for others")
+
+
+class Speaker(Seat):
+    """A site that sends messages.
 
     Guarantee: every message is charged to the site's own ledger and written down, with its bytes,
     before it is handed out; for a call that was answered the same bytes come again, and a message
@@ -45,22 +105,14 @@ class Seat:
         ledger: Ledger,
         identity: sums.Identity | None,
     ) -> None:
-        self.terms, self.name, self._folder, self._identity = terms, name, folder, identity
-        self.staged = terms.staged()
-        self._position = terms.sites.index(name)
+        super().__init__(folder, terms, name)
+        self._identity = identity
+        self._position = terms.speakers.index(name)
         self._n_rows = terms.counts[self._position] if terms.counts is not None else None
-        self._kept = _kept(folder, terms)
-        schedule = self.staged.schedule
-        entropy = self._kept.entropy(terms.settings.get("random_state"))
-        self._homes = Batches(
-            self.staged.protocol,
-            rows,
-            entropy=entropy.child("homes"),
-            homes=self._kept.homes,
-            first=self._position,
-        )
+        self._homes = self._made_homes(rows)
         self._keys = self._kept.entropy(None).child("mask keys")
         self._reservation = None
+        schedule = self.staged.schedule
         if schedule.rounds:
             run = self._kept.run
             self._reservation = (
@@ -69,21 +121,17 @@ class Seat:
                 else self.staged.estimator._reserved(ledger, schedule, self.staged.sizes, run)
             )
         self._outbox = Billboard.load(self._kept.folder / "releases", self._reservation)
-        self.board = Billboard.load(folder / "board")
-        self._state, self._n_read = self.staged.protocol.opening(), 0
         self._said = {_key(Call.from_json(posting.call)): posting for posting in self._outbox}
 
-    def read(self, postings: bytes) -> int:
-        """Take further postings of the public billboard in; return how many are known."""
-        return self.board.take(postings) if postings else len(self.board)
-
-    def _public(self) -> Any:
-        """Return the public state that the postings read so far lead to."""
-        new = [self.board[number] for number in range(self._n_read, len(self.board))]
-        protocol, schedule = self.staged.protocol, self.staged.schedule
-        self._state = read_on(protocol, schedule, self._state, new)
-        self._n_read = len(self.board)
-        return self._state
+    def _made_homes(self, rows: TaskSet) -> Batches:
+        entropy = self._kept.entropy(self.terms.settings.get("random_state"))
+        return Batches(
+            self.staged.protocol,
+            rows,
+            entropy=entropy.child("homes"),
+            homes=self._kept.homes,
+            first=self._position,
+        )
 
     def _round(self, call: Call) -> tuple[Round, Mechanism]:
         schedule = self.staged.schedule
@@ -161,24 +209,18 @@ class Seat:
         secret = sums.new_key(self._keys.child(call.number))
         return sums.masked(steps, secret, self._identity, book, self._about(call))
 
-    def finish(self) -> Any:
+    def learned(self) -> Any:
         """Return the site's own fitted estimator, from its rows and what everybody can read."""
         schedule, sizes = self.staged.schedule, self.staged.sizes
-        taken = {_key(Call.from_json(posting.call)) for posting in self.board}
-        left = [call for call in in_turn(schedule.rounds) if _key(call) not in taken]
-        if left:
-            raise Refused(f"{self.name}: the run is not over; {len(left)} turns are left")
         with quiet_arithmetic():
-            public = self._public()
+            public = self._at_the_end()
             models = np.concatenate(list(self._homes.finish(public)))
         estimator = self.staged.estimator
         statements = estimator._statements(schedule, self.board, sizes)
         history = history_of(schedule, self.board)
         run = Conversation(models, public, history, self.board, statements)
         estimator._sizes = estimator._public_sizes(sizes)
-        estimator.n_features_in_ = len(self.terms.features)
-        estimator.feature_names_in_ = np.asarray(self.terms.features, dtype=object)
-        estimator._take(estimator._found(run, sizes), (self.name,))
+        self._taken(estimator._found(run, sizes))
         self._settle()
         return estimator
 

@@ -58,7 +58,7 @@ class InProcess:
 
 @dataclass(frozen=True)
 class Simulated:
-    """A finished run and every site's own model, as each would find it in its folder."""
+    """A finished run and every site's own model (a source's package), as each finds it at home."""
 
     outcome: Outcome
     models: dict[str, Any]
@@ -81,6 +81,7 @@ def simulate(
         Rules of every site; by default they allow what the terms ask.
     """
     from tacit.estimators import load
+    from tacit.transfer.package import SourcePackage
 
     place = Path(folder)
     allowed = policy or Policy(
@@ -99,7 +100,10 @@ def simulate(
     }
     try:
         outcome = Coordinator(place / "coordinator", InProcess(sites), terms=terms).run()
-        models = {name: load(site.model(terms.run)) for name, site in sites.items()}
+        models = {
+            name: SourcePackage.load(place) if name in terms.sources else load(place)
+            for name, place in ((name, site.model(terms.run)) for name, site in sites.items())
+        }
     finally:
         for site in sites.values():
             site.close()

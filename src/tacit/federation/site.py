@@ -10,24 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacit._files import whole_folder, write_whole
+from tacit._files import write_whole
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput, LedgerError, PrivacyLeak, TacitError
 from tacit.federation.consent import Policy, consent, described
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE
-from tacit.federation.seat import Seat
+from tacit.federation.seat import Seat, Speaker
 from tacit.federation.sums import Identity
 from tacit.federation.terms import Terms
+from tacit.federation.transfer import Source, Target
 from tacit.federation.wire import pack, unpack
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Call
 from tacit.tasks import TaskSet
 
-__all__ = ["TASKS", "Rows", "Site", "locked"]
+__all__ = ["LEDGER", "TASKS", "Rows", "Site", "locked"]
 
 Rows = Callable[[Terms], tuple[Array, AnyArray]]
 TASKS = ("join", "agree", "key", "speak", "finish")
+LEDGER = "ledger.db"
 _RUN = re.compile(r"[0-9a-f]{32}")
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ class Site:
         What it lets itself in for.
     identity
         Its long-lived key, for secure sums.
+    ledger
+        The one that guards its rows; by default one in its folder, with the policy's total.
 
     Guarantee: `answer` hands out nothing but what `tacit.federation.gate` lets pass, after the
     site's own ledger was charged for it, durably; asked again it answers with the same bytes. What
@@ -61,13 +65,16 @@ class Site:
         policy: Policy,
         *,
         identity: Identity | None = None,
+        ledger: str | os.PathLike[str] | None = None,
     ) -> None:
         self.name, self.policy = name, policy
         self._folder, self._rows, self._identity = Path(folder), rows, identity
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = locked(self._folder / "lock")
-        self._ledger = Ledger(
-            self._folder / "ledger.db", epsilon=policy.max_epsilon, delta=policy.max_delta
+        self._ledger = (
+            Ledger(self._folder / LEDGER, epsilon=policy.max_epsilon, delta=policy.max_delta)
+            if ledger is None
+            else Ledger(ledger)
         )
         self._seats: dict[str, Seat] = {}
 
@@ -124,7 +131,8 @@ class Site:
     def _join(self, terms: Terms) -> bytes:
         self.policy.check(terms, self.name)
         rows = self._read(terms)
-        return pack({"rows": rows.n_rows if terms.counted else None})
+        told = terms.counted and self.name in terms.speakers
+        return pack({"rows": rows.n_rows if told else None})
 
     def _agree(self, terms: Terms) -> bytes:
         folder = self._run_folder(terms.run)
@@ -137,10 +145,14 @@ class Site:
 
     def _seated(self, folder: Path, terms: Terms) -> Seat:
         rows = self._read(terms)
-        if terms.counts is not None and terms.counts[terms.sites.index(self.name)] != rows.n_rows:
+        counts = dict(zip(terms.speakers, terms.counts or (), strict=False))
+        if counts.get(self.name, rows.n_rows) != rows.n_rows:
             raise Refused(f"{self.name}: the terms give it another number of rows than it has")
         try:
-            return Seat(folder, terms, self.name, rows, self._ledger, self._identity)
+            if self.name not in terms.speakers:
+                return Target(folder, terms, self.name, rows, self._ledger)
+            kind = Source if terms.sources else Speaker
+            return kind(folder, terms, self.name, rows, self._ledger, self._identity)
         except TacitError as error:
             if isinstance(error, Refused):
                 raise
@@ -164,10 +176,7 @@ class Site:
     def _finish(self, seat: Seat) -> bytes:
         place = self.model(seat.terms.run)
         if not place.exists():
-            estimator = seat.finish()
-            estimator.report(place.with_name("report.html"), party=self.name)
-            with whole_folder(place) as stage:
-                estimator.save(stage)
+            seat.finish(place)
         return pack({"finished": seat.terms.run})
 
 

@@ -82,8 +82,8 @@ class Sites:
 
     @property
     def n_tasks(self) -> int:
-        """Number of sites."""
-        return len(self._terms.sites)
+        """Number of sites that speak."""
+        return len(self._terms.speakers)
 
     def knows(self, site: str, count: int) -> None:
         """Note how many postings a site has read."""
@@ -114,7 +114,7 @@ class Sites:
             return
         names = [
             name
-            for position, name in enumerate(self._terms.sites)
+            for position, name in enumerate(self._terms.speakers)
             if (joined is None or joined[position]) and call.task in (None, position)
         ]
         # A roster binds once its release was charged; before that another may take its place.
@@ -127,7 +127,7 @@ class Sites:
             yield self._summed(got, mechanism)
         elif round.at_task:
             nobody = np.zeros(round.shape)  # as in a sum: who is missing says zero
-            asked = self._terms.sites if call.task is None else names
+            asked = self._terms.speakers if call.task is None else names
             yield np.stack([got.get(name, nobody) for name in asked])
         else:
             yield from got.values()
@@ -164,7 +164,7 @@ class Sites:
     def _rows_of(self, name: str, round: Round) -> int | None:
         if round.unit is not Unit.ROW or self._terms.counts is None:
             return None
-        return self._terms.counts[self._terms.sites.index(name)]
+        return self._terms.counts[self._terms.speakers.index(name)]
 
     def _asked(
         self, task: str, names: list[str], *, most: int, **facts: Any
@@ -180,9 +180,7 @@ class Sites:
                 except (Refused, Interrupted) as error:
                     self._watch(name, _said(error))
                     continue
-                known = header.get("known")
-                if set(header) == {"known"} and type(known) is int and known >= 0:
-                    self._known[name] = min(known, len(self._board))
+                if self._is_behind(name, header):
                     behind.append(name)
                     continue
                 self._known[name] = len(self._board)
@@ -190,6 +188,14 @@ class Sites:
             waiting = behind
             if not waiting:
                 return
+
+    def _is_behind(self, name: str, header: dict[str, Any]) -> bool:
+        """Note how far a site is that lost postings; whether it said so instead of answering."""
+        known = header.get("known")
+        if set(header) != {"known"} or type(known) is not int or known < 0:
+            return False
+        self._known[name] = min(known, len(self._board))
+        return True
 
     def _request(self, name: str, facts: dict[str, Any]) -> bytes:
         first = self._known[name]
@@ -235,7 +241,7 @@ class Sites:
         found = {}
         for path in sorted(self._folder.glob("*.json")):
             there = set(json.loads(path.read_text()))
-            gone = [name for name in self._terms.sites if name not in there]
+            gone = [name for name in self._terms.speakers if name not in there]
             if gone:
                 found[int(path.stem)] = gone
         return found
@@ -258,17 +264,36 @@ class Sites:
         """Send one site a call, with the postings that it lacks."""
         self._post.send("speak", name, self._request(name, {"call": call.to_json()}))
 
-    def arrived(self, call_of: Callable[[str], Call], round: Round) -> tuple[str, AnyArray]:
-        """Wait for the next message; raise `Interrupted` if none comes within the deadline."""
+    @property
+    def ended(self) -> bool:
+        """Whether a run in which sites come as they like was ended without some of them."""
+        return (self._folder / "ended").exists()
+
+    def end(self) -> None:
+        """Write down that the run is over, though some sites had turns left."""
+        write_whole(self._folder / "ended", "")
+
+    def left(self) -> list[str]:
+        """Return who left before its last turn, where sites come as they like."""
+        return [] if self._arrivals is None else self._arrivals.left
+
+    def arrived(
+        self, call_of: Callable[[str], Call], round: Round, *, may_end: bool
+    ) -> tuple[str, AnyArray] | None:
+        """Wait for the next message; if none comes within the deadline, end or interrupt the run.
+
+        None is for a run that ``may_end`` and whose terms say to go on.
+        """
         while True:
             found = self._post.receive(self._terms.deadline)
+            if found is None and may_end and self._terms.late == "go on":
+                return None
             if found is None:
                 raise Interrupted("no site answered within the deadline")
             name, answer = found
             try:
                 header, arrays = opened(answer, most_bytes(round))
-                if set(header) == {"known"}:
-                    self._known[name] = max(0, min(int(header["known"]), len(self._board)))
+                if self._is_behind(name, header):
                     self.sent(name, call_of(name))
                     continue
                 value = check_message(

@@ -48,24 +48,35 @@ def facts_of(house: House) -> dict[str, Any]:
 
 
 _STYLE = (
-    "body{font:16px system-ui,sans-serif;margin:2rem;max-width:50rem}"
+    ":root{color-scheme:light dark}"
+    "body{font:16px system-ui,sans-serif;margin:1rem auto;padding:0 1rem;max-width:50rem}"
     "table{border-collapse:collapse;width:100%}"
-    "td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ccc}"
+    "td,th{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;"
+    "border-bottom:1px solid #8888}"
+    "td,p{overflow-wrap:anywhere}"
+    "td:last-child,th:last-child{text-align:right;padding-right:0}"
+    ".bad{color:light-dark(#a4001d,#ff8a95)}"
 )
+_BAD = ("refused", "failed", "missing")
 
 
 def page(facts: dict[str, Any]) -> str:
     """Return the page: no script, nothing fetched from elsewhere, refreshed every two seconds."""
     rows = "".join(
-        f"<tr><td>{html.escape(site['name'])}</td><td>{html.escape(site['state'])}</td>"
+        f"<tr><td>{html.escape(site['name'])}</td>"
+        f"<td{' class=bad' if site['state'].startswith(_BAD) else ''}>"
+        f"{html.escape(site['state'])}</td>"
         f"<td>{'' if site['ago'] is None else round(site['ago'])}</td></tr>"
         for site in facts["sites"]
     )
     error = (
-        f"<p id=error>Last error: {html.escape(str(facts['error']))}</p>" if facts["error"] else ""
+        f"<p id=error class=bad>Last error: {html.escape(str(facts['error']))}</p>"
+        if facts["error"]
+        else ""
     )
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width,initial-scale=1'>"
         "<meta http-equiv=refresh content=2><title>tacit federation</title>"
         f"<style>{_STYLE}</style></head><body><h1>{html.escape(facts['method'])}</h1>"
         f"<p id=phase>{html.escape(facts['phase'])}: round {facts['round']} of {facts['rounds']}, "

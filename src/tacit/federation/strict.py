@@ -20,6 +20,7 @@ CLASSES = {
     "site": "tacit.federation.flare.FlareSite",
     "gate": "tacit.federation.flare.FlareGate",
 }
+_SIGNED = "require_signed_jobs"
 _ROLES = ("project_admin", "org_admin", "lead", "member")
 
 
@@ -179,5 +180,14 @@ def check_policy(kit: Path, *, server: bool = False) -> None:
                 )
         if len(found) > len(expected):
             raise Refused(f"{path}, line {len(expected) + 1}: does not belong to the strict policy")
+    _check_startup(kit / "startup" / ("fed_server.json" if server else "fed_client.json"))
     if (kit / "local" / "custom").exists():
         raise Refused(f"{kit / 'local' / 'custom'}: holds code; the strict policy has none")
+
+
+def _check_startup(path: Path) -> None:
+    """Raise `Refused` if a kit takes jobs that nobody signed, as an edited one would be."""
+    text = path.read_text(encoding="utf-8") if path.exists() else "{}"
+    if json.loads(text).get(_SIGNED, True) is not True:
+        line = text[: text.index(_SIGNED)].count("\n") + 1
+        raise Refused(f"{path}, line {line}: lets unsigned jobs in; remove {_SIGNED}")

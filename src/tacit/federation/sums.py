@@ -20,8 +20,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.federation.errors import Refused
 from tacit.privacy.noise.entropy import Entropy
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 __all__ = ["Identity", "book_digest", "masked", "new_key", "total", "whole_steps"]
 
@@ -70,7 +74,9 @@ class Identity:
 
         try:
             certificate = x509.load_pem_x509_certificate(str(page["certificate"]).encode())
-            certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(self.root))
+            root = x509.load_pem_x509_certificate(self.root)
+            certificate.verify_directly_issued_by(root)
+            _check_dates(name, certificate, root)
             names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
             if [part.value for part in names] != [name]:
                 raise Refused(f"keys: the certificate of another party was shown for {name}")
@@ -80,6 +86,18 @@ class Identity:
         except (InvalidSignature, ValueError, KeyError, TypeError):
             raise Refused(f"keys: {name}'s key is not signed by {name} for this call") from None
         return public
+
+
+def _check_dates(name: str, *certificates: x509.Certificate) -> None:
+    """Refuse a party whose certificate, or whose root, is not valid today."""
+    now = datetime.now(UTC)
+    for one in certificates:
+        first, last = one.not_valid_before_utc, one.not_valid_after_utc
+        if not first <= now <= last:
+            raise Refused(
+                f"keys: a certificate behind {name}'s key holds from {first:%Y-%m-%d} to "
+                f"{last:%Y-%m-%d} only; the party needs a new one"
+            )
 
 
 def _claim(name: str, about: bytes, public: bytes) -> bytes:
@@ -133,7 +151,10 @@ def masked(
     for name, key in public.items():
         if name == identity.name:
             continue
-        shared = secret.exchange(X25519PublicKey.from_public_bytes(key))
+        try:
+            shared = secret.exchange(X25519PublicKey.from_public_bytes(key))
+        except ValueError:
+            raise Refused(f"keys: {name} signed something that is no key") from None
         mask = _stream(shared, scope, words.size).reshape(words.shape)
         words = words + mask if identity.name < name else words - mask
     return words

@@ -18,16 +18,22 @@ from tacit import _check
 from tacit._files import write_whole
 from tacit.errors import InvalidInput
 from tacit.estimators._private import PrivateEstimator, Sizes
+from tacit.estimators.feature_split import FeatureSplitTransferClassifier
+from tacit.estimators.transfer import TransferClassifier, TransferEstimator
 from tacit.methods import estimator_class
 from tacit.privacy.schedule import Everyone, Schedule
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 
-__all__ = ["KINDS", "LATE", "Staged", "Terms"]
+__all__ = ["KINDS", "LATE", "TRANSFERS", "Staged", "Terms"]
 
-SCHEMA = 1
+SCHEMA = 2
 KINDS = ("regression", "classification")
 LATE = ("go on", "stop")
+TRANSFERS: dict[str, type[TransferEstimator]] = {
+    "transfer": TransferClassifier,
+    "feature-split-transfer": FeatureSplitTransferClassifier,
+}
 # Not for the coordinator to set: a new name of the data would be a new budget at every site.
 _OURS = ("ledger", "data", "engine", "progress", "classes")
 
@@ -75,8 +81,11 @@ class Terms:
         "stop" and try again later.
     intake
         How a site's file becomes features, where the command line reads it.
+    sources
+        In a transfer the sites that send; all others learn from what these sent. They stay the same
+        in every run, whoever is in its roster.
     counts
-        Rows of every site, where the method declares them public; known once sites have joined.
+        Rows of every speaker, where the method declares them public; known once sites have joined.
     run
         The run's identity.
     """
@@ -90,11 +99,12 @@ class Terms:
     deadline: float = 60.0
     late: str = "stop"
     intake: dict[str, Any] | None = None
+    sources: tuple[str, ...] = ()
     counts: tuple[int, ...] | None = None
     run: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def __post_init__(self) -> None:
-        for name in ("features", "sites", "classes", "counts"):
+        for name in ("features", "sites", "classes", "sources", "counts"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         _check.one_of("kind", self.kind, KINDS)
@@ -110,13 +120,35 @@ class Terms:
         ours = sorted(set(self.settings) & set(_OURS))
         if ours:
             raise InvalidInput(f"settings: {ours[0]} is each party's own affair; leave it out")
-        if self.counts is not None and len(self.counts) != len(self.sites):
-            raise InvalidInput(f"counts: {len(self.counts)} for {len(self.sites)} sites")
+        if self.sources and not 0 < len(self.speakers) < len(self.sites):
+            raise InvalidInput(
+                f"sources={self.sources!r}: a transfer goes from one site at least to another at "
+                f"least, of {self.sites!r}"
+            )
+        if self.counts is not None and len(self.counts) != len(self.speakers):
+            raise InvalidInput(f"counts: {len(self.counts)} for {len(self.speakers)} sites")
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who sends messages, in order of position: the sources of a transfer, else every site."""
+        return tuple(name for name in self.sites if not self.sources or name in self.sources)
+
+    def _estimator_class(self) -> Any:
+        if not self.sources and self.method not in TRANSFERS:
+            return estimator_class(self.method, self.kind)
+        if not self.sources or self.method not in TRANSFERS:
+            raise InvalidInput(
+                f"sources={self.sources!r}, method={self.method!r}: {' and '.join(TRANSFERS)} have "
+                "sources, other methods have none"
+            )
+        if self.kind != "classification":
+            raise InvalidInput(f"kind={self.kind!r}: {self.method} learns classes; declare them")
+        return TRANSFERS[self.method]
 
     @cached_property
     def estimator(self) -> Any:
         """A fresh estimator with these settings, checked."""
-        kind = estimator_class(self.method, self.kind)
+        kind = self._estimator_class()
         known = kind._get_param_names()
         unknown = sorted(set(self.settings) - set(known))
         if unknown:
@@ -150,13 +182,14 @@ class Terms:
         n_outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         counts = self.counts if self.counted else None
         sizes = Sizes(
-            len(self.sites),
+            len(self.speakers),
             len(self.features),
             n_outputs,
             None if counts is None else sum(counts),
             counts,
         )
-        staged = Staged(self.estimator, sizes, *self.estimator._staged(sizes))
+        stage = self.estimator._source_staged if self.sources else self.estimator._staged
+        staged = Staged(self.estimator, sizes, *stage(sizes))
         for round in staged.schedule.rounds:
             if not isinstance(round.cohort, Everyone) and not round.by_row:
                 raise InvalidInput(
@@ -166,8 +199,8 @@ class Terms:
         return staged
 
     def supposing(self, n_rows: int) -> Terms:
-        """Return terms in which every site has ``n_rows`` rows, to show what they would mean."""
-        return replace(self, counts=(n_rows,) * len(self.sites)) if self.counted else self
+        """Return terms in which every speaker has ``n_rows`` rows, to show what they would mean."""
+        return replace(self, counts=(n_rows,) * len(self.speakers)) if self.counted else self
 
     @cached_property
     def digest(self) -> str:

@@ -15,15 +15,14 @@ import numpy as np
 from tacit._types import Array, IntArray
 from tacit.numerics.stacks import eigh
 
-__all__ = ["Moments", "SharedModels", "agreement", "shared_models", "square_root"]
+__all__ = ["Likely", "Moments", "SharedModels", "agreement", "shared_models", "square_root"]
 
-# Share of the answers' variance that the common model explains, a priori: log-normal, bounded, so
-# that evidence cannot run away.
-_SHARES = np.geomspace(0.01, 2.0, 16)
-_LIKELY_SHARE = 0.5
+# Shares of the answers' variance that a common model may explain, in likely ones: bounded, so that
+# evidence cannot run away.
+_SHARES = np.geomspace(0.02, 4.0, 16)
 _LIKELY_SIZE, _SIZE_VARIANCE = 0.8, 0.02  # of a row's mean squared norm, which frames aim at
 _DIFFERENCE = 0.2  # variance of a site's coefficient about the common one, in noise variances
-_RIDGE = 0.02
+_RIDGE, _LOUD = 0.02, 3.3  # strength of the plain ridge: at least, and by the noise
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
 _DEGREES = 4.0  # of the t law that decides how far a site may stand apart
 
@@ -97,6 +96,30 @@ _FIELDS = tuple(field.name for field in fields(Moments))
 
 
 @dataclass(frozen=True)
+class Likely:
+    """What answers are like a priori.
+
+    Attributes
+    ----------
+    constant
+        The model (q,) that says the same of every row, if there is one: what it explains is a
+        matter of levels, and no evidence for common slopes.
+    base
+        The model (q, k) that answers are residuals of, if they are.
+    square, variance
+        Mean square of an answer, and the variance of what is known of it.
+    share
+        Part of that which a common model explains; log-normal, of variance 1.
+    """
+
+    constant: Array | None = None
+    base: Array | None = None
+    square: float = 0.3
+    variance: float = 0.02
+    share: float = 0.5
+
+
+@dataclass(frozen=True)
 class SharedModels:
     """The common model as every reader sees it.
 
@@ -113,7 +136,7 @@ class SharedModels:
     basis, values
         Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
     gain
-        Evidence of the common model against none: log Bayes factor (p,).
+        Evidence of the common model against none, base and all: log Bayes factor (p,).
     """
 
     bayes: Array
@@ -124,6 +147,9 @@ class SharedModels:
     basis: Array
     values: Array
     gain: Array
+
+
+_USUAL = Likely()
 
 
 def square_root(values: Array, vectors: Array, power: float) -> Array:
@@ -152,13 +178,15 @@ def _spectrum(moments: Moments) -> tuple[Array, Array, Array]:
     return np.maximum(values, floor[:, None]), vectors, kept
 
 
-def shared_models(moments: Moments) -> SharedModels:
+def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     """Estimate the common model behind sums, as every reader sees them.
 
     Parameters
     ----------
     moments
         What each reader has: the others' sums.
+    likely
+        What is known of the answers beforehand.
 
     In the eigenbasis of the pooled S, g = Uᵀb/N is N(λ m, v + c λ² + σ² λ) with m ~ N(0, κ).
     κ is the one with the most evidence under a bounded hyper-prior; v counts the noise on b and, as
@@ -167,11 +195,14 @@ def shared_models(moments: Moments) -> SharedModels:
     values, vectors, believed = _spectrum(moments)
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
-    level = np.clip(moments.squares / n / k, 0.02 / k, 1.0)
+    level, flat = _level(moments, likely), _flat(values, vectors, likely.constant)
+    whole = seen
+    if likely.base is not None:
+        whole = seen + values[:, :, None] * np.einsum("pji,jk->pik", vectors, likely.base)
     noise, size = 0.8 * level, np.zeros(len(n))
     for _ in range(4):
         other = _other_variance(moments, values, noise, believed**2 * size)
-        variance, gain = _preferred_variance(seen, values, other, level)
+        variance, evidence = _preferred_variance(seen, flat, values, other, likely.share * level)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -179,8 +210,7 @@ def shared_models(moments: Moments) -> SharedModels:
         noise = np.clip(level - explained / k, _LEAST_NOISE * level, level)
         size = np.einsum("pik,pik->p", model, model) / k
     left = variance[:, None] * other / (variance[:, None] * values**2 + other)
-    root = np.sqrt(moments.variance / n**2 * values.shape[1]) / 0.3 + _RIDGE
-    plain = seen / (values + root[:, None])[:, :, None]
+    plain = seen / (values + _ridge(moments, likely.share * level)[:, None])[:, :, None]
     return SharedModels(
         bayes=vectors @ model,
         ridge=vectors @ plain,
@@ -189,8 +219,23 @@ def shared_models(moments: Moments) -> SharedModels:
         variance=variance,
         basis=vectors,
         values=values,
-        gain=gain,
+        gain=evidence - _density(whole, flat, other),
     )
+
+
+def _level(moments: Moments, likely: Likely) -> Array:
+    """Return the mean square of one answer, (p,), from one with noise and what is likely."""
+    n, k = moments.count, moments.answers.shape[2]
+    believed = likely.variance / (likely.variance + 2 * moments.variance / (k * n**2))
+    level = believed * moments.squares / n / k + (1 - believed) * likely.square
+    return np.asarray(np.clip(level, 0.02 / k, 1.0))
+
+
+def _ridge(moments: Moments, likely: Array) -> Array:
+    """Return the strength of a plain ridge, (p,): more where noise is loud or little is likely."""
+    q = moments.rows.shape[1]
+    faint = np.maximum(1.0, np.sqrt(_USUAL.share * _USUAL.square / likely))
+    return np.asarray(_LOUD * np.sqrt(q * moments.variance) / moments.count * faint + _RIDGE)
 
 
 def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) -> Array:
@@ -201,23 +246,35 @@ def _other_variance(moments: Moments, values: Array, noise: Array, size: Array) 
     return np.asarray((added + sampled + apart) / moments.count[:, None] ** 2 + 1e-12)
 
 
-def _preferred_variance(
-    seen: Array, values: Array, other: Array, level: Array
-) -> tuple[Array, Array]:
-    """Return the prior variance with the most evidence, and its log Bayes factor, (p,) each.
+def _flat(values: Array, vectors: Array, constant: Array | None) -> Array:
+    """Return the direction of g, of length 1, in which a constant model shows, (p, q); or zero."""
+    if constant is None:
+        return np.zeros_like(values)
+    found = values * np.einsum("pji,j->pi", vectors, constant)
+    return np.asarray(found / np.sqrt(np.einsum("pi,pi->p", found, found))[:, None])
 
-    Candidates are shares of the answers' variance that a model would explain, so that they mean the
-    same in any number of dimensions.
+
+def _preferred_variance(
+    seen: Array, flat: Array, values: Array, other: Array, likely: Array
+) -> tuple[Array, Array]:
+    """Return the prior variance with the most evidence, and the log density under it, (p,) each.
+
+    Candidates are multiples of what a model is ``likely`` to explain of the answers' variance, so
+    that they mean the same in any number of dimensions. What is seen along ``flat`` is not counted.
     """
-    variances = _SHARES[:, None] * level / values.sum(axis=1)  # (a, p)
-    total = variances[:, :, None] * values**2 + other  # (a, p, q)
-    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2]
-    score = -0.5 * np.sum(k * np.log(total) + energy / total, axis=2)
-    nothing = -0.5 * np.sum(k * np.log(other) + energy / other, axis=1)
-    hyper = -0.5 * np.log(_SHARES / _LIKELY_SHARE) ** 2
+    variances = _SHARES[:, None] * likely / values.sum(axis=1)  # (a, p)
+    score = np.stack([_density(seen, flat, one[:, None] * values**2 + other) for one in variances])
+    hyper = -0.5 * np.log(_SHARES) ** 2
     best = np.argmax(score + hyper[:, None], axis=0)[None]
     found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
-    return found, evidence - nothing
+    return found, evidence
+
+
+def _density(seen: Array, flat: Array, variance: Array) -> Array:
+    """Return the log density (p,) of g ~ N(0, variance), but for what is seen along ``flat``."""
+    seen = seen - flat[:, :, None] * np.einsum("pi,pik->pk", flat, seen)[:, None, :]
+    energy, k = np.einsum("pik,pik->pi", seen, seen), seen.shape[2] * (1 - flat**2)
+    return np.asarray(-0.5 * np.sum(k * np.log(variance) + energy / variance, axis=1))
 
 
 def agreement(sites: Moments, models: SharedModels) -> Array:

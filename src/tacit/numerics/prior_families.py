@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array, IntArray
+from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.local_fit import (
     STRENGTHS,
@@ -32,7 +32,9 @@ from tacit.tasks import TaskSet
 
 __all__ = ["Family", "family_fit"]
 
-_TEMPER = {"squared": 1.0, "logistic": 0.5}
+# Likelihood counts to these powers, and what a family gained only beyond so many standard errors.
+_TEMPER = {"squared": 0.5, "logistic": 0.25}
+_DOUBTFUL = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Family:
 
     ``mean`` is (m, d), or (d,) for all tasks; ``covariance`` (d, d) may be singular, and is in
     units of the answers' noise variance for the squared loss. With ``level`` (m,) the intercept has
-    a prior too, N(level_i, level_variance / strength); without, it is free.
+    a prior too, N(level_i, level_variance / strength); without, it is free. ``spread`` is the
+    variance of answers about the common model, for the squared loss: strengths are in its units.
     """
 
     mean: Array
@@ -49,16 +52,22 @@ class Family:
     strengths: tuple[float, ...]
     level: Array | None = None
     level_variance: float = 0.0
+    spread: float = 0.0
 
 
 def family_fit(
-    tasks: TaskSet, loss: Loss, families: Sequence[Family], *, favour: float, intercept: bool
+    tasks: TaskSet,
+    loss: Loss,
+    families: Sequence[Family],
+    *,
+    favour: Array | float,
+    intercept: bool,
 ) -> LocalFit:
     """Fit every task alone and under each family, and average by leave-one-out likelihood.
 
     Parameters
     ----------
-    favour : float
+    favour : float or ndarray of shape (m,)
         Log-odds for what was shared before a task's own rows have spoken.
 
     Guarantee: row i of the result depends on task i's rows and row i of the families' means only,
@@ -70,9 +79,12 @@ def family_fit(
     with quiet_arithmetic():
         alone = relative_strengths(tasks, STRENGTHS, intercept=intercept)
         paths = [fit(tasks, alone, intercept=intercept)]
-        paths += [_path(fit, tasks, family, intercept) for family in families]
+        left = _mean(
+            leave_one_out_weights(paths[0].loo_errors, tasks.counts, loss), paths[0].loo_errors
+        )
+        paths += [_path(fit, tasks, family, intercept, left) for family in families]
         within = [leave_one_out_weights(path.loo_errors, tasks.counts, loss) for path in paths]
-        share = _between([path.loo_errors for path in paths], within, favour, tasks.counts, loss)
+        share = _between(tasks, loss, paths, within, favour)
         own = _own(tasks, loss, paths[0], within[0], intercept)
         offered = np.concatenate([w * part for w, part in zip(within[1:], share[1:], strict=True)])
         coef = weighted(offered, np.concatenate([path.coef for path in paths[1:]]))
@@ -87,9 +99,18 @@ def _own(tasks: TaskSet, loss: Loss, path: Any, weights: Array, intercept: bool)
     return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
 
-def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
-    """Return the fits under one family; a level is a column of the rows while they are fitted."""
-    strengths = np.asarray(family.strengths)
+def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool, left: Array) -> Any:
+    """Return the fits under one family; a level is a column of the rows while they are fitted.
+
+    A task whose own fit leaves less (``left``, (m,)) than the common model leaves of everybody's
+    answers is pulled less: its noise is smaller, and its differences are not.
+    """
+    ease = (
+        np.ones_like(left)
+        if family.spread == 0
+        else np.clip((left / family.spread) ** 2, 0.01, 1.0)
+    )
+    strengths = ease[:, None] * np.asarray(family.strengths)
     if family.level is None or not intercept:
         prior = Prior(family.mean, family.covariance)
         return fit(tasks, strengths, intercept=intercept, prior=prior)
@@ -104,25 +125,49 @@ def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool) -> Any:
 
 
 def _between(
-    errors: Sequence[Array], within: Sequence[Array], favour: float, counts: IntArray, loss: Loss
+    tasks: TaskSet, loss: Loss, paths: Sequence[Any], within: Sequence[Array], favour: Array | float
 ) -> Array:
     """Return each family's share (f, m), the task's own first.
 
-    The strengths of a family are averaged softly first, as a task alone averages them; families
-    are then weighed by the errors that this leaves, more sharply.
+    The strengths of a family are averaged softly first, as a task alone averages them. Families are
+    then weighed by how much better than the task's own fit they tell rows that are left out, less
+    half the standard error of that: few rows cannot speak for a family by chance.
     """
-    left = np.stack([_mean(part, each) for part, each in zip(within, errors, strict=True)])
-    by_task = np.ascontiguousarray(left.T)
+    means = np.stack([_mean(w, path.loo_errors) for w, path in zip(within, paths, strict=True)])
+    means = np.maximum(means, np.finfo(float).tiny)
+    rows = [_left_out(tasks, loss, path, w) for w, path in zip(within, paths, strict=True)]
+    doubt = np.stack([_standard_error(tasks, rows[0] - family) for family in rows])
+    if loss.name == "squared":  # Gaussian, variance profiled out
+        gain = 0.5 * tasks.counts * (np.log(means[0]) - np.log(means))
+        doubt = doubt / (2 * np.minimum(means[0], means))
+    else:
+        gain = tasks.counts * (means[0] - means)
+    score = _TEMPER[loss.name] * (gain - _DOUBTFUL * doubt) + favour - np.log(len(paths) - 1)
+    score[0] = 0.0
+    by_task = np.ascontiguousarray(np.where(np.isfinite(score), score, -np.inf).T)
+    return np.exp(by_task - logsumexp(by_task, axis=1, keepdims=True)).T
+
+
+def _left_out(tasks: TaskSet, loss: Loss, path: Any, weights: Array) -> Array:
+    """Return the loss (N,) of every row, told by the average of the fits without it."""
+    weights = weights[:, tasks.task_of_row]
     if loss.name == "squared":
-        by_task = 0.5 * np.log(np.maximum(by_task, np.finfo(float).tiny))
-    best = by_task.min(axis=1, keepdims=True)
-    gain = np.where(np.isfinite(by_task), best - by_task, -np.inf)
-    odds = np.full(len(errors), favour - np.log(len(errors) - 1))
-    odds[0] = 0.0
-    score = odds + _TEMPER[loss.name] * counts[:, None] * gain
-    return np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+        return _mean(weights, path.loo_residuals) ** 2
+    found = loss.value(_mean(weights, path.loo_predictions), np.asarray(tasks.y, dtype=np.float64))
+    return np.asarray(found if tasks.weights is None else tasks.weights * found)
 
 
-def _mean(weights: Array, errors: Array) -> Array:
-    """Return the weighted mean over axis 0; fits of infinite error have no weight."""
-    return np.asarray(np.sum(np.where(weights > 0, weights * errors, 0.0), axis=0))
+def _standard_error(tasks: TaskSet, values: Array) -> Array:
+    """Return the standard error of the sum over each task's rows, (m,)."""
+    n = tasks.counts
+    apart = values - (tasks.task_sums(values) / n)[tasks.task_of_row]
+    return np.sqrt(tasks.task_sums(apart * apart) * n / np.maximum(n - 1, 1))
+
+
+def _mean(weights: Array, values: Array) -> Array:
+    """Return the weighted mean over axis 0; what has no weight is not looked at.
+
+    Along the last axis of a copy, so that the order of additions depends on nobody else.
+    """
+    counted = np.where(weights > 0, weights * values, 0.0)
+    return np.asarray(np.ascontiguousarray(counted.T).sum(axis=-1))

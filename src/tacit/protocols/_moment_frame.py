@@ -13,7 +13,9 @@ from scipy.special import expit, logit
 
 from tacit._types import Array
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import SharedModels, square_root
+from tacit.numerics.moment_prior import Likely, SharedModels, square_root
+from tacit.numerics.threads import quiet_arithmetic
+from tacit.tasks import TaskSet
 
 __all__ = ["Frame", "clip_norm"]
 
@@ -22,6 +24,9 @@ _REACH = {"squared": 0.9, "logistic": 1.1}  # clip of a centred row, in root mea
 _RESIDUALS = 1.75, 2.0  # clip of an answer in standard deviations: at first, at a released model
 _LEAST_SHARE = 0.02  # of positives: log-odds of rarer classes are not believed
 _WHITENED = -0.25
+_USUALLY_KEPT = 0.8
+_LABELS_VARY = 0.3  # relative error of the labels' variance, as it follows from released shares
+_LIKELY_SCORES = 2.0  # variance of log-odds under a common model, a priori
 _LARGEST_SCORES = 1.5  # root mean square of a released model’s log-odds
 
 
@@ -100,13 +105,24 @@ class Frame:
             return np.ones_like(self.level)
         return np.asarray(self.level * (1 - self.level))
 
+    @property
+    def likely(self) -> Likely:
+        """What the residuals in this frame are like: of labels, nearly known by their shares."""
+        constant = np.linalg.solve(self.turn, np.eye(len(self.turn))[0])
+        base = np.linalg.solve(self.turn, self.base * (self.slope / self.bound))
+        if self.loss.name == "squared":
+            return Likely(constant, base)
+        slope = float(self.slope.mean())
+        square = slope / self.bound**2
+        return Likely(constant, base, square, (_LABELS_VARY * square) ** 2, _LIKELY_SCORES * slope)
+
     def speak(self, X: Array, answers: Array) -> Array:
         """Return (z, r) of every row, (N, d + 1 + k), from raw rows and scaled answers (N, k).
 
         Row by row, in a fixed order of additions: a row's numbers do not depend on its neighbours.
         """
         rows = np.full((len(X), X.shape[1] + 1), CONSTANT)
-        rows[:, 1:] = (clip_norm(X / self.row_norm) - self.centre) * self.scale
+        rows[:, 1:] = self._placed(clip_norm(X / self.row_norm))
         rows = clip_norm(rows)
         score = np.einsum("nq,qk->nk", rows, self.base)
         turned = np.einsum("nq,qp->np", rows, self.turn)
@@ -119,6 +135,25 @@ class Frame:
                 root = np.sqrt(np.maximum(shares * (1 - shares), 1e-3) / self.slope)
                 turned, residual = turned * root, residual / root
         return np.concatenate([clip_norm(turned), clip_norm(residual / self.bound)], axis=1)
+
+    def _placed(self, rows: Array) -> Array:
+        return np.asarray((rows - self.centre) * self.scale)
+
+    def kept(self, rows: TaskSet) -> Array:
+        """Return what is left of its rows' spread when they are clipped, by task, (m,) ≤ 1.
+
+        A model of clipped rows is steeper than one of raw rows by about as much. What is usual for
+        rows of the declared size is not counted.
+        """
+        with quiet_arithmetic():
+            X = rows.X.astype(np.float64) / self.row_norm
+            raw, said = self._placed(X), self._placed(clip_norm(X))
+            long = np.sqrt(np.einsum("ij,ij->i", said, said) + CONSTANT**2)
+            said /= np.maximum(long, 1.0)[:, None]
+            whole = rows.task_sums(np.einsum("ij,ij->i", raw, raw))
+            part = rows.task_sums(np.einsum("ij,ij->i", raw, said))
+            kept = part / np.maximum(_USUALLY_KEPT * whole, 1e-300)
+        return np.clip(np.where(np.isfinite(kept), kept, 0.0), 0.0, 1.0)
 
     def model(self, shared: Array) -> tuple[Array, Array]:
         """Return raw slopes (…, k, d) and intercepts (…, k) of models (…, d + 1, k) of (z, r)."""

@@ -20,7 +20,7 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import Moments, agreement, shared_models
+from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
@@ -40,9 +40,11 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
-# Log-odds for what was shared, before a site's own rows speak: 3 to 1 where it is well known, and
-# none where noise is loud, so that a site of few rows is not led by it.
-_FAVOUR, _DOUBT = math.log(3.0), 2.0
+_SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
+# Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
+# what was released, within limits, less what a site of n rows has against it, 1 + 4/n; few rows
+# cannot object. And less where noise is loud.
+_AGAINST, _FEW_ROWS, _MOST_FAVOUR, _DOUBT = 1.0, 4.0, 3.0, 2.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -60,19 +62,25 @@ class SharedMomentsPublic:
     """What the billboard told: the frame of the next (or last) moments, and the last moments.
 
     ``sites`` holds sums of single sites, or one sum of all; ``weights`` are the sites' votes;
-    ``precision`` is that of all moments' noise together.
+    ``precision`` is that of all moments' noise together, and ``evidence`` that for common slopes
+    in earlier moments.
     """
 
     frame: Frame
     sites: Moments | None = None
     weights: Array | None = None
     precision: float = 0.0
+    evidence: float = 0.0
 
     def everybody(self) -> Moments:
         """Return the weighted sum of all sites."""
         if self.sites is None or self.weights is None:
             raise InvalidInput("no moments were released yet")
         return self.sites.weighted(self.weights).total()
+
+    def models(self) -> SharedModels:
+        """Return the common model of all sites."""
+        return shared_models(self.everybody(), self.frame.likely)
 
 
 @dataclass(frozen=True)
@@ -184,9 +192,11 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def information(self, schedule: Schedule) -> float:
         """Return how well a common model can be told under this noise, from public numbers alone.
 
-        It is μ√(Σn_t²)/(d + 1) if sites add the noise and μΣn_t/(d + 1) if it is added once, μ that
-        of the moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that
-        share what is to be found. Around 1 sharing begins to pay.
+        It is μ√(Σn_t²)/D if sites add the noise and μΣn_t/D if it is added once, μ that of the
+        moments: rows over the noise on a direction of Σ z rᵀ, and over the directions that share
+        what is to be found. Features are rarely all of one size and independent: D is the effective
+        number of directions if their variances fall as 1, ½, ⅓ …, (Σ1/j)²/Σ1/j². Around 3 sharing
+        begins to pay.
         """
         precision = 0.0
         for round, mechanism in list(zip(schedule.rounds, schedule.mechanisms, strict=True))[1:]:
@@ -197,7 +207,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def _information(self, precision: float) -> float:
         rows = float(np.sqrt(np.sum(self._sizes**2)))
-        return math.sqrt(precision) * rows / (self.n_features + 1)
+        variances = 1 / np.arange(1.0, self.n_features + 2)
+        return math.sqrt(precision) * rows * float(variances @ variances / variances.sum() ** 2)
 
     # -- in public -------------------------------------------------------------------------------
 
@@ -230,6 +241,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             sites,
             self._moment_weights(release, variance),
             public.precision + (4 / variance if variance > 0 else math.inf),
+            0.0 if public.sites is None else float(public.models().gain[0]),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -237,7 +249,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         """Return the frame in which rows speak next."""
         if public.sites is None:
             return public.frame
-        return public.frame.at(shared_models(public.everybody()))
+        return public.frame.at(public.models())
 
     def _read_means(self, release: Array, variance: float) -> Frame:
         """Return the frame: pooled means and squares, shrunk by their known noise."""
@@ -249,6 +261,9 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         centre, level = _shrunk(pooled[:d], error), pooled[d:-2]
         if self.loss.name == "squared":
             level = _shrunk(level, error)
+        else:
+            believed = _SHARE_VARIANCE / (_SHARE_VARIANCE + error)
+            level = believed * level + (1 - believed) / max(2, self.n_outputs)
         row, answer = (_in_unit(float(square), error) for square in pooled[-2:])
         return self._frame((centre, level), (row, answer))
 
@@ -272,8 +287,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             return public
         start, weights = public.weights, public.weights
         for _ in range(4):
-            held = replace(public, weights=weights)
-            shared = shared_models(held.everybody())
+            shared = replace(public, weights=weights).models()
             weights = start * agreement(public.sites, shared)
         return replace(public, weights=weights)
 
@@ -308,8 +322,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
-        families = self._families(home, public)
-        favour = _FAVOUR - (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        families, favour = self._families(home, public)
         outputs = home.outputs
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
@@ -334,36 +347,56 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             own = own.weighted(np.full(len(count), public.weights[0]))
         return everybody.without(own.weighted(spoke.astype(np.float64)))
 
-    def _families(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> list[list[Family]]:
-        """Return, by output, the priors that the others' rows give to each site."""
+    def _families(
+        self, home: SharedMomentsHome, public: SharedMomentsPublic
+    ) -> tuple[list[list[Family]], Array]:
+        """Return, by output, the priors that the others' rows give to each site, and its favour."""
         if public.sites is None:
-            return [[] for _ in range(self.n_outputs)]
+            return [[] for _ in range(self.n_outputs)], np.zeros(len(home.positions))
         frame = public.frame
-        others = shared_models(self._others(home, public))
-        known = shared_models(public.everybody())
+        others = shared_models(self._others(home, public), frame.likely)
+        known = public.models()
         noise = float(known.noise[0])
         unit = noise * (frame.bound * self.target_bound) ** 2 if self.loss.name == "squared" else 1
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
+        favour = self._favour(home, public, others.gain)
+        kept = frame.kept(home.outputs[0])[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
+        level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
+        bayes, ridge = kept * bayes, kept * ridge
         common = frame.model(known.bayes[0])[0]
+        left = unit if self.loss.name == "squared" else 0.0
         found = []
         for number in range(self.n_outputs):
             along = np.outer(common[number], common[number]) / unit
             found.append(
                 [
-                    Family(bayes[:, number], wide, _STRENGTHS),
-                    Family(ridge[:, number], narrow, _STRENGTHS),
-                    Family(bayes[:, number], along, (1.0, 10.0, 100.0)),
-                    Family(ridge[:, number], narrow + along, _STRENGTHS),
+                    Family(bayes[:, number], wide, _STRENGTHS, spread=left),
+                    Family(ridge[:, number], narrow, _STRENGTHS, spread=left),
+                    Family(bayes[:, number], along, (1.0, 10.0, 100.0), spread=left),
+                    Family(ridge[:, number], narrow + along, _STRENGTHS, spread=left),
                     *(
-                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance)
+                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance, left)
                         for variance in _LEVELS
                     ),
                 ]
             )
-        return found
+        return found, favour
+
+    def _favour(
+        self, home: SharedMomentsHome, public: SharedMomentsPublic, evidence: Array
+    ) -> Array:
+        """Return every site's log-odds (m,) for what was shared, before its rows speak.
+
+        Where rows are much longer than was declared, what is common are their directions.
+        """
+        rows = home.outputs[0]
+        against = _AGAINST + _FEW_ROWS / rows.counts
+        most = (_MOST_FAVOUR + against) * public.frame.kept(rows) ** 2
+        doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
+        return np.clip(np.maximum(public.evidence, evidence), 0.0, most) - against - doubt
 
 
 def _shrunk(mean: Array, error: float) -> Array:

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from tacit.federation import Terms
 
 __all__ = ["Categories", "Classes", "Deadline", "Features", "Late", "Method", "Missing", "Ranges"]
-__all__ += ["Seed", "Set", "listed", "need_extra", "terms_of"]
+__all__ += ["Seed", "Set", "Sources", "listed", "need_extra", "terms_of"]
 
-Method = Annotated[str, typer.Option(help="See: tacit methods.")]
+Method = Annotated[
+    str, typer.Option(help="See: tacit methods; or transfer, feature-split-transfer.")
+]
 Features = Annotated[list[str], typer.Option(help="Columns to learn from, a,b,c.")]
 Classes = Annotated[
     str | None,
@@ -33,6 +35,10 @@ Missing = Annotated[
 ]
 Set = Annotated[
     list[str] | None, typer.Option(help="name=value: any other parameter of the method.")
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(help="a,b: sites of --method transfer that send; the others learn from them."),
 ]
 Deadline = Annotated[float, typer.Option(help="Seconds that a round waits for its last site.")]
 Late = Annotated[
@@ -87,6 +93,10 @@ def terms_of(asked: dict[str, Any], sites: tuple[str, ...]) -> Terms:
     if asked["seed"] is not None:
         settings["random_state"] = asked["seed"]
     classes = given_classes(asked["classes"], "auto")
+    sources = listed(asked["sources"])
+    strange = sorted(set(sources) - set(sites))
+    if strange:
+        raise InvalidInput(f"--sources {strange[0]}: the sites are {', '.join(sites)}")
     terms = Terms(
         method=asked["method"],
         kind="regression" if classes is None else "classification",
@@ -97,6 +107,7 @@ def terms_of(asked: dict[str, Any], sites: tuple[str, ...]) -> Terms:
         deadline=asked["deadline"],
         late=asked["late"],
         intake=intake.to_json(),
+        sources=sources,
     )
     consent(terms.supposing(100))  # refuses what could not run
     return terms

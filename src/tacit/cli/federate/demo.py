@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -58,11 +60,24 @@ def demo(
     place = Path(tempfile.mkdtemp(prefix="tacit-demo-")) if out is None else out
     began = time.monotonic()
     try:
-        _demonstrated(place, epsilon, aggregation)
+        with _register_in(place):
+            _demonstrated(place, epsilon, aggregation)
         output.show(f"{time.monotonic() - began:.0f} s from nothing to four models")
     finally:
         if out is None:
             shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _register_in(place: Path) -> Iterator[None]:
+    """Keep made-up rows out of the user's own register of ledgers."""
+    before = os.environ.get("TACIT_STATE")
+    os.environ["TACIT_STATE"] = str(place / "register")
+    try:
+        yield
+    finally:
+        os.environ.pop("TACIT_STATE")
+        os.environ.update({} if before is None else {"TACIT_STATE": before})
 
 
 def tacit(*arguments: object) -> None:

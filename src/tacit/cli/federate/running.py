@@ -34,10 +34,13 @@ def site(
     """Take part until stopped: the strict policy is checked at every start."""
     output = begin()
     _terms.need_extra()
+    from tacit.cli.federate._ledger import registered
+    from tacit.federation.kits import SETTINGS, Settings
     from tacit.federation.processes import keep_running
 
     if not (home / "kit").exists():
         raise InvalidInput(f"{home}: has no kit; join with --signed first")
+    registered(Settings.load(home / "kit" / "local" / SETTINGS))
     keep_running(home / "kit", server=False, say=output.note)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli._output import Json, Quiet, begin, current
 from tacit.cli.federate import _terms
 from tacit.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tacit.federation import Terms
+    from tacit.federation.house import Federation
+    from tacit.federation.kits import Settings
 
 __all__ = ["init", "invite", "join", "policy"]
 
@@ -23,6 +29,7 @@ def init(
     features: _terms.Features,
     name: Annotated[str, typer.Option(help="Name of the project.")] = "federation",
     method: _terms.Method = "shared-moments",
+    sources: _terms.Sources = None,
     classes: _terms.Classes = None,
     categories: _terms.Categories = None,
     range: _terms.Ranges = None,  # noqa: A002 - the option is --range
@@ -88,6 +95,16 @@ def join(
     max_epsilon: Annotated[
         float | None, typer.Option(help="Most that ever leaves these rows; default: one run.")
     ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ledger to charge; default: the one that guards these rows, else one in HOME."
+        ),
+    ] = None,
+    new_ledger: Annotated[
+        str | None,
+        typer.Option(help="Reason for another ledger though one guards these rows; recorded."),
+    ] = None,
     max_delta: Annotated[float | None, typer.Option(help="Most δ; default: one run.")] = None,
     signed: Annotated[
         Path | None, typer.Option(help="NAME.signed.zip, once the coordinator sent it.")
@@ -120,32 +137,31 @@ def join(
     elif data is None:
         raise InvalidInput("--data: name the file with this site's rows")
     else:
-        limits = (max_epsilon, max_delta)
-        _asked(federation, site, home, data, limits, yes=yes, allow_seeded=allow_seeded)
+        terms = federation.terms
+        settings = _settings(terms, site, home, data, (max_epsilon, max_delta), allow_seeded)
+        _agreed(federation, settings, home, (ledger, new_ledger), yes=yes)
 
 
-def _asked(
-    federation: Any,
+def _settings(
+    terms: Terms,
     site: str,
     home: Path,
     data: Path,
     limits: tuple[float | None, float | None],
-    *,
-    yes: bool,
     allow_seeded: bool,
-) -> None:
-    """Show what would be sent, ask, and make the key."""
-    from tacit.federation import consent, kits
-    from tacit.federation.consent import described
-    from tacit.federation.errors import Refused
-    from tacit.federation.rows import rows_of
+) -> Settings:
+    from tacit.cli.table.features import Intake
+    from tacit.cli.table.read import read_table
+    from tacit.federation import kits
+    from tacit.federation.site import LEDGER
 
-    terms = federation.terms
-    X, _ = rows_of(data, site)(terms)
-    found = consent(terms.supposing(len(X)))
-    settings = kits.Settings(
-        folder=str((home / "state").absolute()),
+    state, column = (home / "state").absolute(), Intake.from_json(terms.intake or {}).task
+    return kits.Settings(
+        folder=str(state),
         data=str(data.absolute()),
+        site=site,
+        column=column if column in read_table(data).columns else "",
+        ledger=str(state / LEDGER),
         max_epsilon=float(terms.settings["epsilon"]) if limits[0] is None else limits[0],
         max_delta=float(terms.settings["delta"]) if limits[1] is None else limits[1],
         methods=(terms.method,),
@@ -153,19 +169,45 @@ def _asked(
         allow_seeded=allow_seeded,
         charter=terms.charter,
     )
-    settings.policy().check(terms, site)
-    settings.policy().check_cost(terms.supposing(len(X)).staged(), site)
-    current().show(described(found, site))
+
+
+def _agreed(
+    federation: Federation,
+    settings: Settings,
+    home: Path,
+    ledger: tuple[Path | None, str | None],
+    *,
+    yes: bool,
+) -> None:
+    """Show what would be sent, ask, and make the key."""
+    from tacit.cli.federate import _ledger
+    from tacit.cli.guard.choice import Guard
+    from tacit.federation import consent, kits
+    from tacit.federation.consent import described
+    from tacit.federation.errors import Refused
+    from tacit.federation.rows import rows_of
+
+    terms, site = federation.terms, settings.site
+    X, _ = rows_of(Path(settings.data), site)(terms)
+    supposed, policy = terms.supposing(len(X)), settings.policy()
+    policy.check(terms, site)
+    policy.check_cost(supposed.staged(), site)
+    found, totals = consent(supposed), (settings.max_epsilon, settings.max_delta)
+    asked = _ledger.asked_for(settings, named=ledger[0], reason=ledger[1])
+    current().show(described(found, site), _ledger.described(asked, totals))
     if not yes and not typer.confirm("agree?"):
         raise Refused(f"{site}: did not agree; nothing was written")
-    request = kits.request(home, federation.name, site)
-    settings.save(home / kits.SETTINGS)
+    Path(settings.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Guard(asked, totals) as guard:
+        request = kits.request(home, federation.name, site)
+        replace(settings, ledger=str(guard.path.absolute())).save(home / kits.SETTINGS)
+        guard.stays = True
     current().show(f"{request}: send it to the coordinator; the key stays in {home / 'request'}")
-    current().result({"request": str(request), "consent": found})
+    current().result({"request": str(request), "consent": found, "ledger": str(guard.path)})
 
 
 def _packaged(
-    federation: Any, site: str, home: Path, signed: Path, fingerprint: str | None
+    federation: Federation, site: str, home: Path, signed: Path, fingerprint: str | None
 ) -> None:
     """Check the root and build the kit, with the strict policy."""
     from tacit.federation import kits

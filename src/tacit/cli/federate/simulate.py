@@ -20,6 +20,7 @@ def simulate(
     target: Annotated[str, typer.Option(help="Column to learn.")],
     features: _terms.Features,
     method: _terms.Method = "shared-moments",
+    sources: _terms.Sources = None,
     classes: _terms.Classes = None,
     categories: _terms.Categories = None,
     range: _terms.Ranges = None,  # noqa: A002 - the option is --range

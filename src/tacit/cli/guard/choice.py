@@ -37,6 +37,7 @@ class Asked:
     named: Path | None = None
     reason: str | None = None  # for a new ledger though another guards the data
     called: str | None = None  # the data's name in the ledger, a line of its own
+    new: Path | None = None  # where a ledger is made; None: beside the data
 
     @property
     def given(self) -> Path | None:
@@ -46,8 +47,8 @@ class Asked:
 
     @property
     def beside(self) -> Path:
-        """The ledger's place beside the data."""
-        return self.data.with_name(self.data.name + BESIDE)
+        """The ledger's own place, by default beside the data."""
+        return self.new or self.data.with_name(self.data.name + BESIDE)
 
 
 def named_ledger(path: Path) -> Path:
@@ -67,13 +68,14 @@ class Guard:
     Guarantee: the choice, a new file and its place in the register happen in one transaction of
     the register, before anything is spent. Only a ledger made here, to which nothing was reserved,
     is removed again, and only while no other run is under way; the same holds for the note that
-    it guards these data.
+    it guards these data. A party that is going to spend elsewhere says that it `stays`.
     """
 
     asked: Asked
     totals: tuple[float, float]
     others: list[Guarding] = field(default_factory=list)
     made: bool = False
+    stays: bool = False  # whether it guards the data from now on, though nothing was spent yet
 
     def __enter__(self) -> Self:
         self._shared: int | None = None
@@ -114,7 +116,7 @@ class Guard:
         path, number = self.asked.beside, 1
         while path.exists():
             number += 1
-            path = self.asked.data.with_name(f"{self.asked.data.name}-{number}{BESIDE}")
+            path = path.with_name(f"{self.asked.beside.name.removesuffix(BESIDE)}-{number}{BESIDE}")
         try:
             Ledger(path, *self.totals).close()
         except (OSError, LedgerError) as error:
@@ -165,12 +167,13 @@ class Guard:
         used, identity, head = bool(self.ledger.runs()), self.ledger.identity, self.ledger.head
         self.ledger.close()
         with Register() as register, register.writing():
-            if self.made and not used and _alone(self._shared):
+            if self.made and not used and not self.stays and _alone(self._shared):
                 self.path.unlink()
                 register.forget(identity)
                 return
             register.note(identity, self.path, head)
-            if self._guarding and head == self._before and _alone(self._shared):
+            unchanged = head == self._before and not self.stays
+            if self._guarding and unchanged and _alone(self._shared):
                 # A run that was refused changed nothing.
                 register.unguard(identity, self.data, self.asked.called)
         if self.made:

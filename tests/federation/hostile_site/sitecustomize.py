@@ -1,0 +1,8 @@
+"""Found first on the path of a lying site's processes; the ones that answer are changed."""
+
+import sys
+
+if any("worker_process" in part for part in sys.orig_argv):
+    import lies
+
+    lies.install()

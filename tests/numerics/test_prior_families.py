@@ -1,0 +1,92 @@
+"""Families of priors: what a task's own rows say of them, and what they cannot say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.losses import LogisticLoss, SquaredLoss
+from tacit.numerics.local_fit import local_fit
+from tacit.numerics.prior_families import Family, family_fit
+from tacit.tasks import TaskSet
+
+STRENGTHS = (1.0, 10.0, 100.0)
+LOSSES = [SquaredLoss(), LogisticLoss()]
+
+
+def made(loss, n_tasks=40, n_rows=12, d=4, seed=0):
+    """Return tasks with one model in common, and that model."""
+    rng = np.random.default_rng(seed)
+    task, model = np.repeat(np.arange(n_tasks), n_rows), rng.standard_normal(d)
+    X = rng.standard_normal((len(task), d))
+    score = X @ model
+    if loss.name == "logistic":
+        y = 1.0 * (rng.random(len(task)) < 1 / (1 + np.exp(-2 * score)))
+    else:
+        y = score + rng.standard_normal(len(task))
+    return TaskSet.from_arrays(X, y, task), model
+
+
+def distance(fit, model):
+    return np.linalg.norm(fit.coef - model, axis=1)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_what_rows_speak_for_is_taken_and_what_they_speak_against_is_not(loss):
+    tasks, model = made(loss)
+    alone = local_fit(tasks, loss)
+    good, bad = (
+        family_fit(
+            tasks, loss, [Family(mean, 0.1 * np.eye(4), STRENGTHS)], favour=0.0, intercept=True
+        )
+        for mean in (model, -3 * model)
+    )
+    assert distance(good, model).mean() < 0.8 * distance(alone, model).mean()
+    assert distance(bad, model).mean() < 1.1 * distance(alone, model).mean()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_favour_is_each_tasks_own_and_moves_it_between_its_fit_and_the_shared_one(loss):
+    tasks, model = made(loss)
+    family = Family(model, 1e-6 * np.eye(4), STRENGTHS)
+    favour = np.where(np.arange(40) % 2, 40.0, -40.0)
+    fit = family_fit(tasks, loss, [family], favour=favour, intercept=True)
+    alone = local_fit(tasks, loss)
+    np.testing.assert_allclose(fit.coef[::2], alone.coef[::2], rtol=1e-6, atol=1e-6)
+    assert distance(fit, model)[1::2].max() < 0.01
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_chance_does_not_speak_for_a_family(loss):
+    tasks, _ = made(loss, n_tasks=300, n_rows=8)
+    rng = np.random.default_rng(1)
+    # Every task's own fit, moved by as much as few rows can hardly tell.
+    alone = local_fit(tasks, loss)
+    mean = alone.coef + 0.3 * rng.standard_normal(alone.coef.shape)
+    family = Family(mean, 1e-6 * np.eye(4), (1.0,))
+    fit = family_fit(tasks, loss, [family], favour=0.0, intercept=True)
+    share = np.linalg.norm(fit.coef - alone.coef) / np.linalg.norm(mean - alone.coef)
+    assert share < 0.75
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_a_task_finds_the_same_bits_alone_and_among_others(loss):
+    tasks, model = made(loss)
+    family = Family(model, np.eye(4), STRENGTHS)
+    fit = family_fit(tasks, loss, [family], favour=0.5, intercept=True)
+    one = family_fit(tasks.take_tasks([7]), loss, [family], favour=0.5, intercept=True)
+    assert np.array_equal(one.coef[0], fit.coef[7])
+    assert one.intercept[0] == fit.intercept[7]
+
+
+def test_a_task_of_one_row_or_of_no_finite_fit_has_a_model():
+    tasks, model = made(SquaredLoss(), n_tasks=3)
+    lone = TaskSet.from_arrays(
+        np.vstack([tasks.X, np.ones((1, 4)), 1e200 * tasks.X[:6]]),
+        np.concatenate([np.asarray(tasks.y), [2.0], np.asarray(tasks.y)[:6]]),
+        np.concatenate([tasks.task_of_row, [3], np.full(6, 4)]),
+    )
+    family = Family(model, np.eye(4), STRENGTHS)
+    fit = family_fit(lone, SquaredLoss(), [family], favour=0.0, intercept=True)
+    assert np.isfinite(fit.coef).all()
+    assert np.isfinite(fit.intercept).all()
