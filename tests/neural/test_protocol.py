@@ -175,6 +175,7 @@ def test_members_of_a_cohort_stand_nowhere_in_public():
             "server",
             "radius",
             "noise",
+            "reach",
         }
         assert public.value.shape == (plain.layout.size,)
     assert {posting.value.shape for posting in board} == {(plain.layout.size,)}

@@ -36,13 +36,15 @@ class Centre:
     """The public centre (P,), float32, and the state of the server's optimiser.
 
     ``radius`` is the γ of the next turn; ``noise`` is about the squared norm of the noise in
-    ``value``, known from the noise's law.
+    ``value``, known from the noise's law, and ``reach`` how far updates in full agreement would
+    have moved it.
     """
 
     value: AnyArray
     server: Any
     radius: float
     noise: float = 0.0
+    reach: float = 0.0
 
 
 @dataclass(eq=False)
@@ -77,6 +79,7 @@ class Ending:
 
 _TINY = 1e-30
 _DOUBT = 0.5  # standard deviations of its squared norm by which a centre must exceed noise
+_DROWNED = 1.5
 _PULL = 1 / 16  # of a turn, relative to what a row says, where λ is found at home
 _EVERYONE, _SETTLED = Everyone(), Ending()
 
@@ -166,7 +169,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
         unit = self.radius.unit(public.radius)
         heard = float(gain) * unit * noise.noise_norm(mean.shape) / members
         value = np.asarray(optax.apply_updates(public.value, step))
-        return Centre(value, server, radius, public.noise + heard**2)
+        reach = public.reach + float(gain) * public.radius
+        return Centre(value, server, radius, public.noise + heard**2, reach)
 
     def cleared(self, public: Centre) -> AnyArray:
         """Return the centre drawn to the opening by as much as noise pushed it off.
@@ -181,10 +185,14 @@ class CohortProtocol(Protocol[Centre, Stack]):
         return cleared
 
     def heard(self, public: Centre) -> bool:
-        """Return whether the centre tells more than noise, by releases and the noise's law."""
+        """Return whether the centre tells more than noise, by releases and the noise's law.
+
+        Never where the noise is longer than updates in full agreement could be, by `_DROWNED`.
+        """
         moved = public.value - self.opening().value
         doubt = 1.0 + _DOUBT * np.sqrt(2.0 / moved.size)
-        return bool(moved @ moved > doubt * public.noise)
+        drowned = public.noise > (_DROWNED * public.reach) ** 2
+        return not drowned and bool(moved @ moved > doubt * public.noise)
 
     def start(self, rows: TaskSet, positions: IntArray) -> Stack:
         """Put the rows on the device; nobody has a model yet."""
