@@ -11,8 +11,9 @@ from tacit.losses import SquaredLoss
 from tacit.privacy import Billboard, Ledger, SeededEntropy
 from tacit.privacy.bounds import VectorClip
 from tacit.privacy.noise.entropy import KeyedEntropy
-from tacit.privacy.schedule import Call, Poisson, Round, Schedule
+from tacit.privacy.schedule import Call, Poisson, Round, Schedule, in_turn
 from tacit.privacy.unit import Unit
+from tacit.tasks import ParquetTasks
 
 from .conftest import N_TASKS, staged, tasks_of
 
@@ -162,3 +163,48 @@ def test_only_members_of_a_cohort_are_heard(conversation):
         parties = Batches(protocol, tasks, entropy=SeededEntropy(0))
         sums.append(sum(parties.ask(Call(0, 0), protocol.opening(), round, mechanism, joined)))
     assert np.array_equal(sums[0], sums[1] + sums[2])
+
+
+class _TwoParts:
+    """Two streamed halves of one file, whose homes remember in one folder."""
+
+    def __init__(self, protocol, file, entropy, homes, cut):
+        ends = [(0, cut), (cut, file.n_tasks)]
+        self.n_tasks = file.n_tasks
+        self._parts = [
+            Batches(
+                protocol, file.part(*end), entropy=entropy, homes=homes, max_rows=15, first=end[0]
+            )
+            for end in ends
+        ]
+
+    def order(self, rounds):
+        return in_turn(rounds, self.n_tasks)
+
+    def ask(self, *asked):
+        for part in self._parts:
+            yield from part.ask(*asked)
+
+    def tell(self, call, public):
+        pass
+
+    def finish(self, public):
+        for part in self._parts:
+            yield from part.finish(public)
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "low rank", "updates"])
+def test_parts_of_a_file_that_remember_in_one_folder_say_the_same_bits(tmp_path, name):
+    pl = pytest.importorskip("polars")
+    protocol, schedule = staged(name, SquaredLoss())
+    tasks = tasks_of(SquaredLoss())
+    columns = {f"x{j}": tasks.X[:, j] for j in range(tasks.n_features)}
+    table = pl.DataFrame({"task": tasks.task_of_row, **columns, "y": np.asarray(tasks.y)})
+    table.write_parquet(tmp_path / "rows.parquet", row_group_size=9)
+    models, board, _ = run(protocol, schedule, tasks)
+    file = ParquetTasks(tmp_path / "rows.parquet", tasks="task", target="y")
+    entropy, other = SeededEntropy(3), Billboard()
+    parties = _TwoParts(protocol, file, entropy.child("homes"), tmp_path / "homes", 4)
+    outcome = conduct(protocol, schedule, parties, other, entropy=entropy.child("curator"))
+    assert other.head == board.head
+    assert np.array_equal(np.concatenate(list(parties.finish(outcome.public))), models)
