@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.engines import Batches, conduct, fold
-from tacit.errors import BudgetExceeded, PrivacyLeak
+from tacit.errors import BudgetExceeded, InvalidInput, PrivacyLeak
 from tacit.losses import SquaredLoss
 from tacit.privacy import Billboard, Ledger, SeededEntropy
 from tacit.privacy.bounds import VectorClip
@@ -208,3 +208,14 @@ def test_parts_of_a_file_that_remember_in_one_folder_say_the_same_bits(tmp_path,
     outcome = conduct(protocol, schedule, parties, other, entropy=entropy.child("curator"))
     assert other.head == board.head
     assert np.array_equal(np.concatenate(list(parties.finish(outcome.public))), models)
+
+
+def test_checkpoints_of_another_run_are_refused(tmp_path):
+    tasks = tasks_of(SquaredLoss())
+    protocol, _ = staged("low rank", SquaredLoss())
+    Batches(protocol, tasks, entropy=SeededEntropy(0), homes=tmp_path)
+    Batches(protocol, tasks, entropy=SeededEntropy(0), homes=tmp_path)  # the same goes on
+    other, _ = staged("updates", SquaredLoss())
+    for kind, rows in [(other, tasks), (protocol, tasks.take_tasks(slice(0, 5)))]:
+        with pytest.raises(InvalidInput, match="give an empty folder"):
+            Batches(kind, rows, entropy=SeededEntropy(0), homes=tmp_path)

@@ -15,7 +15,7 @@ import pytest
 
 import tacit
 from tacit.engines import Batches, Ray, conduct
-from tacit.engines.ray import _connected
+from tacit.engines.ray import _connected, _cuts
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.privacy import Billboard, SeededEntropy
@@ -187,8 +187,9 @@ def test_an_error_at_a_partition_comes_back_as_itself(ray):
         conduct(protocol, schedule, parties, Billboard(), entropy=SeededEntropy(4))
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["", "checkpoints"])
 @pytest.mark.parametrize("kind", [tacit.SharedPriorRegressor, tacit.SharedMomentsRegressor])
-def test_an_estimator_learns_the_same_from_a_file_that_its_workers_read(ray, tmp_path, kind):
+def test_an_estimator_learns_the_same_from_a_file_that_its_workers_read(ray, tmp_path, kind, kept):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(120), rng.integers(4, 20, 120))
@@ -199,7 +200,8 @@ def test_an_estimator_learns_the_same_from_a_file_that_its_workers_read(ray, tmp
     options = {"tasks": "site", "target": "y"}
     here = kind(epsilon=20.0, random_state=1)
     here.fit_parquet(tmp_path / "rows.parquet", **options)
-    there = kind(epsilon=20.0, random_state=1, engine=Ray(workers=3, max_rows=200))
+    engine = Ray(workers=3, max_rows=200, homes=tmp_path / "homes" if kept else None)
+    there = kind(epsilon=20.0, random_state=1, engine=engine)
     there.fit_parquet(tmp_path / "rows.parquet", **options)
     assert there.privacy_.n_releases > 0
     assert there.billboard_.head == here.billboard_.head
@@ -278,3 +280,10 @@ def test_the_command_fits_on_a_cluster_and_goes_on_after_a_kill(ray, tmp_path):
     one, other = (tacit.load(folder / "run") for folder in (here, there))
     assert np.array_equal(one.coef_, other.coef_)
     assert one.billboard_.head == other.billboard_.head
+
+
+def test_partitions_of_another_run_are_refused(tmp_path):
+    tasks = tasks_of(SquaredLoss())
+    assert _cuts(tasks, 2, tmp_path, by_rows=True) == _cuts(tasks, 3, tmp_path, by_rows=True)
+    with pytest.raises(InvalidInput, match="give an empty folder"):
+        _cuts(tasks.take_tasks(slice(0, 5)), 2, tmp_path, by_rows=True)

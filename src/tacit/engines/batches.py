@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import weakref
@@ -12,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import whole_folder
+from tacit._files import whole_folder, write_whole
 from tacit._types import AnyArray, Array, IntArray
-from tacit.errors import PrivacyLeak
+from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.numerics.stacks import finite_models
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
@@ -69,6 +70,8 @@ class Batches:
         self._streamed = isinstance(tasks, ParquetTasks)
         kept = homes is not None or self._streamed
         self._shelf = _Shelf(None if homes is None else Path(homes)) if kept else None
+        if self._shelf is not None:
+            self._shelf.check(first, _identity(protocol, tasks))
         self._homes: dict[int, Any] = {}  # by first position
 
     @property
@@ -207,6 +210,16 @@ class _Shelf:
             self._folder = folder
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def check(self, first: int, identity: str) -> None:
+        """Refuse memory of other tasks or of another protocol."""
+        noted = self._folder / f"{first}.of"
+        if not noted.exists():
+            write_whole(noted, identity)
+        elif noted.read_text() != identity:
+            raise InvalidInput(
+                f"homes={self._folder}: holds another run's checkpoints; give an empty folder"
+            )
+
     def _numbers(self, first: int) -> list[int]:
         return sorted(int(part.name.split("-")[1]) for part in self._folder.glob(f"{first}-*"))
 
@@ -231,6 +244,13 @@ class _Shelf:
             return None
         files = sorted(self._place(first, known[-1]).glob("*.npy"))
         return {file.stem: np.asarray(np.load(file, mmap_mode="c")) for file in files}
+
+
+def _identity(protocol: Protocol[Any, Any], tasks: TaskSet | ParquetTasks) -> str:
+    """Return what memory is bound to: the protocol, its rounds and the tasks' sizes."""
+    rounds = [(round.name, round.shape, round.turns) for round in protocol.rounds()]
+    named = repr((type(protocol).__qualname__, rounds)).encode()
+    return hashlib.sha256(named + np.asarray(tasks.offsets).tobytes()).hexdigest()
 
 
 def _check_said(messages: Array | RowMessages, count: int, round: Round) -> None:

@@ -27,7 +27,7 @@ from tacit.engines.batches import Batches
 from tacit.errors import InvalidInput
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.mechanisms import Mechanism
-from tacit.privacy.noise.entropy import Entropy, KeyedEntropy, SystemEntropy
+from tacit.privacy.noise.entropy import Entropy, KeyedEntropy
 from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
@@ -58,7 +58,8 @@ class Ray:
         Folder of local checkpoints that every machine of the cluster sees at the same place.
     arrivals : bool
         Whether tasks that take turns apart are answered as their messages arrive, instead of round
-        robin. The order is then that of the clock, and not the same in two runs.
+        robin. The order is then that of the clock, not the same in two runs, and on the billboard:
+        it shows how long tasks took. Such a run cannot be taken up again.
     deaths : int
         How many workers may die before the run gives up.
 
@@ -87,7 +88,8 @@ class Ray:
     ) -> Partitions:
         """Return the homes of ``tasks``, in the cluster's processes."""
         workers = self.workers or _connected(self.address)
-        if isinstance(entropy, SystemEntropy):  # so that what is said again is the same
+        if entropy.system and not isinstance(entropy, KeyedEntropy):
+            # So that what is said again is the same.
             entropy = KeyedEntropy(KeyedEntropy.new())
         return Partitions(self, protocol, tasks, entropy, workers)
 
@@ -159,7 +161,7 @@ class Partitions:
         self._ray, self._engine, self._n_tasks = _ray(), engine, tasks.n_tasks
         # Workers have another working folder.
         homes = None if engine.homes is None else Path(engine.homes).absolute()
-        self._cuts = _cuts(tasks, workers, homes)
+        self._cuts = _cuts(tasks, workers, homes, by_rows=not engine.arrivals)
         self._protocol = self._ray.put(protocol)
         self._parts = [
             self._ray.put(tasks.take_tasks(slice(first, last)))
@@ -225,11 +227,11 @@ class Partitions:
                         yield self._ray.get(piece)
                         taken += 1
                     break
-                except self._ray.exceptions.RayActorError as death:
-                    self._revive(number, death)  # says again what homes must remember
-                    pieces[number] = self._finishing(number, state, taken)
                 except self._ray.exceptions.RayTaskError as error:
                     raise error.cause from error
+                except self._ray.exceptions.RayError as death:
+                    self._revive(number, death)  # says again what homes must remember
+                    pieces[number] = self._finishing(number, state, taken)
 
     def _finishing(self, number: int, state: Any, skip: int) -> Any:
         streamed = {"num_returns": "streaming", "_generator_backpressure_num_objects": _AHEAD}
@@ -253,15 +255,19 @@ class Partitions:
 
     def next(self) -> tuple[int, int, AnyArray | None]:
         """Wait for an answer, whoever dies meanwhile; return partition, call and answer."""
+        if not self._open:
+            raise InvalidInput(
+                "arrivals=True: a run that was begun goes on round robin; leave it out"
+            )
         while True:
             ready = self._ray.wait(list(self._open), num_returns=1)[0][0]
             number, call = self._open[ready]
             try:
                 answer = self._ray.get(ready)
-            except self._ray.exceptions.RayActorError as death:
-                self._revive(number, death)
             except self._ray.exceptions.RayTaskError as error:
                 raise error.cause from error
+            except self._ray.exceptions.RayError as death:  # a worker, machine or answer
+                self._revive(number, death)
             else:
                 del self._open[ready]
                 return number, call, answer
@@ -269,6 +275,8 @@ class Partitions:
     def _revive(self, number: int, death: Exception) -> None:
         """Let another worker take up a partition, say again what was said, and go on."""
         self._deaths += 1
+        if getattr(death, "has_creation_task_error", bool)():
+            raise InvalidInput(f"a worker could not begin: {death}") from death
         if self._deaths > self._engine.deaths:
             raise InvalidInput(
                 f"deaths={self._engine.deaths}: more workers than that have died, the last of "
@@ -277,6 +285,7 @@ class Partitions:
             ) from death
         waiting = {call for of, call in self._open.values() if of == number}
         self._open = {ref: (of, call) for ref, (of, call) in self._open.items() if of != number}
+        self._ray.kill(self._actors[number])  # where only its answer was lost
         self._actors[number] = self._hired(number)
         for request in self._said[number]:
             again = self._actors[number].ask.remote(*request)
@@ -343,17 +352,26 @@ class _Arrivals:
             self._ask(task, public)
 
 
-def _cuts(tasks: TaskSet | ParquetTasks, workers: int, kept: Path | None) -> list[tuple[int, int]]:
-    """Return first and last task of every partition, with about equally many rows.
+def _cuts(
+    tasks: TaskSet | ParquetTasks, workers: int, kept: Path | None, *, by_rows: bool
+) -> list[tuple[int, int]]:
+    """Return first and last task of every partition, with about equally many rows, or tasks.
 
     A run that is taken up again has the partitions of its checkpoints.
     """
     noted = None if kept is None else kept / "partitions.json"
     if noted is not None and noted.exists():
-        return [(int(first), int(last)) for first, last in json.loads(noted.read_text())]
-    shares = np.linspace(0, tasks.offsets[-1], min(workers, tasks.n_tasks) + 1)
-    ends = np.unique(np.searchsorted(tasks.offsets, shares))
-    cuts = [(int(first), int(last)) for first, last in pairwise(ends)]
+        cuts = [(int(first), int(last)) for first, last in json.loads(noted.read_text())]
+        ends = [0, *(last for _, last in cuts)]
+        if ends[-1] != tasks.n_tasks or cuts != list(pairwise(ends)):
+            raise InvalidInput(
+                f"homes={kept}: holds another run's checkpoints; give an empty folder"
+            )
+        return cuts
+    places = tasks.offsets if by_rows else np.arange(tasks.n_tasks + 1)
+    shares = np.linspace(0, places[-1], min(workers, tasks.n_tasks) + 1)
+    whole = np.unique(np.searchsorted(places, shares))
+    cuts = [(int(first), int(last)) for first, last in pairwise(whole)]
     if noted is not None:
         noted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(noted, json.dumps(cuts))
