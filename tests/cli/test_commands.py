@@ -183,7 +183,7 @@ def test_plan_answers_whole_parties_or_single_rows_with_a_method_that_can_help(r
     rows = run(*given, "--protect", "row", "--rows", "6000")
     assert rows.stdout.startswith("shared-moments: ")
     assert "untrusted" in rows.stdout
-    few = run(*given, "--protect", "row", "--rows", "60")
+    few = run(*given, "--protect", "row", "--rows", "200")
     assert "curator trusted" in few.stdout
     none = run(*given, "--protect", "row", "--rows", "60", "--epsilon", "0.1")
     assert none.stdout.startswith("single-task: ")

@@ -93,14 +93,14 @@ def test_rounds_whose_homes_remember_their_iterates_are_the_same_too(tmp_path):
 
 @pytest.mark.parametrize("update", ["fit", "proximal"])
 def test_own_models_are_fitted_once_however_often_a_file_is_read(update, tmp_path, monkeypatch):
-    from tacit.protocols import _home, proximal_protected
+    from tacit.protocols import _home, model_protected, proximal_protected
 
     fitted = []
-    for module in (_home, proximal_protected):
+    for module in (_home, model_protected, proximal_protected):
         own = module.local_fit
 
         def counted(rows, *given, priors=(), own=own, **named):
-            if len(priors) <= 1:  # alone, not under what was released
+            if len(priors) <= 1 and "beside" not in named:  # alone, not under what was released
                 fitted.extend(rows.names)
             return own(rows, *given, **({"priors": priors} if priors else {}), **named)
 
