@@ -202,6 +202,8 @@ class ParquetRows:
             first = int(np.searchsorted(before, skip, side="right")) - 1
             skip -= int(before[first])  # of the groups that are left
             groups = list(range(first, len(counts)))
+            if not groups:
+                continue
             for piece in file.iter_batches(size, row_groups=groups, columns=list(columns)):
                 if skip >= piece.num_rows:
                     skip -= piece.num_rows
