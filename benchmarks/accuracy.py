@@ -6,8 +6,8 @@
 
 Splits are 30 % for training within every task (chem97: 10 %). Nothing is tuned on test rows, with
 one exception that favours the other side: ``published-wishart``, the leaking algorithm printed in
-the paper, gets the hyper-parameters that do best on the test rows. Errors are MSE over the variance of the
-test targets (nMSE); AUC is averaged over tasks. Features are scaled by public constants only.
+the paper, gets the hyper-parameters that do best on the test rows. Errors are MSE over the variance
+of the test targets (nMSE); AUC is averaged over tasks. Features are scaled by public constants.
 """
 
 from __future__ import annotations
