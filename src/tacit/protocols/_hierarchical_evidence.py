@@ -22,14 +22,15 @@ from scipy.special import logsumexp
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
 
-__all__ = ["Comparisons", "evidence_limit"]
+__all__ = ["Comparisons", "evidence_limit", "sign_is_late"]
 
 # A number of a message, in nats: strong words of a few tasks are cut short while noise is loud. As
 # it falls more is let through, because those who have most to say of a strength ask for a larger.
 _LEAST_LIMIT, _MOST_LIMIT, _LOUD = 0.75, 6.0, 0.045
+_LATE = 0.75
 # What a comparison may reach far from the common strength, in nats a task; over how many steps of
 # the grid it rises to it; and which part of it a straight rise does not explain.
-_REACHES, _RISES, _CROOKED = (0.1, 0.3, 0.6), (1.0, 2.5, 5.0), 0.4
+_REACHES, _RISES, _CROOKED = (0.3, 0.6), (1.0, 2.0), 0.5
 # Strengths of slopes stand for signal-to-noise ratios: decades around one, before any release.
 _DECADES = 1.0
 # Nats of a summed comparison for each nat of public weight: at least as many, because tasks differ
@@ -40,6 +41,11 @@ _TEMPER, _HALF = 10.0, 0.5
 def evidence_limit(noise: float) -> float:
     """Return the limit of a comparison for that noise on a number of the mean unit message."""
     return float(np.clip(_LEAST_LIMIT * _LOUD / max(noise, 1e-12), _LEAST_LIMIT, _MOST_LIMIT))
+
+
+def sign_is_late(limit: float, loss: str) -> float:
+    """Return by how many steps the change of sign comes too early at that limit."""
+    return _LATE * _LEAST_LIMIT / limit if loss == "logistic" else 0.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,9 @@ class Comparisons:
         Of a comparison, in nats.
     n_tasks : int
         Public number of tasks.
+    late : float
+        Steps of the grid by which the common strength of slopes lies above the change of sign: few
+        labels speak softly for a smaller strength, and those who speak up for a larger are cut.
     """
 
     n_slopes: int
@@ -61,6 +70,7 @@ class Comparisons:
     n_shapes: int
     limit: float
     n_tasks: int
+    late: float = 0.0
 
     @property
     def size(self) -> int:
@@ -116,7 +126,7 @@ class Comparisons:
         slopes, levels, shapes, odds = np.split(told, ends)
         d = candidates.means.shape[1] - (candidates.levels.size > 1)
         usual = -0.5 * (np.log10(candidates.slopes * d) / _DECADES) ** 2
-        by_slope = self._crossing(slopes, noise) + usual
+        by_slope = self._crossing(slopes, noise, self.late) + usual
         by_level = self._crossing(levels, noise)
         temper = _TEMPER + noise**2 / (2 * _HALF * self.n_tasks * self.limit)
         by_shape = np.zeros(len(parents))
@@ -125,14 +135,14 @@ class Comparisons:
         weights = _even(by_slope[:, None] + by_level)
         return _even(by_shape[:, None, None] + weights).ravel(), float(odds[0]) / temper
 
-    def _crossing(self, steps: Array, noise: float) -> Array:
+    def _crossing(self, steps: Array, noise: float, late: float = 0.0) -> Array:
         """Return log-probabilities that comparisons of neighbours change sign at each member.
 
         The sums are taken for a straight rise through zero between two plateaus, crooked by a part
         of their height, plus the noise; heights and rises are averaged over.
         """
         m, places = self.n_tasks, np.arange(steps.size + 1.0)
-        apart = places[:, None] - (np.arange(steps.size) + 0.5)
+        apart = places[:, None] - late - (np.arange(steps.size) + 0.5)
         highest = _REACHES[-1] * m + 2 * noise
         steps = np.clip(steps, -highest, highest)
         found = []

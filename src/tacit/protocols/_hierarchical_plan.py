@@ -18,7 +18,11 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
-from tacit.protocols._hierarchical_evidence import Comparisons, evidence_limit
+from tacit.protocols._hierarchical_evidence import (
+    Comparisons,
+    evidence_limit,
+    sign_is_late,
+)
 
 __all__ = [
     "BINS",
@@ -224,7 +228,8 @@ def compared(
     levels = _LEVELS[loss].size if intercept else 1
     found = Comparisons(_SLOPES[loss].size, levels, shapes, 0.0, n_tasks)
     noise = loudness.deviation(found.size) / loudness.parts(dict(plan.shares)).get("evidence", 1.0)
-    return replace(found, limit=evidence_limit(noise))
+    limit = evidence_limit(noise)
+    return replace(found, limit=limit, late=sign_is_late(limit, loss))
 
 
 def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
