@@ -12,17 +12,13 @@ chem97 stood beside them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
-from tacit.protocols._hierarchical_evidence import (
-    Comparisons,
-    evidence_limit,
-    sign_is_late,
-)
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
 
 __all__ = [
     "BINS",
@@ -220,16 +216,15 @@ def _models_visible(loudness: Loudness, n_tasks: int, size: int) -> bool:
 
 def compared(
     plan: Plan, loudness: Loudness, *, n_tasks: int, loss: str, intercept: bool, pattern: str
-) -> Comparisons:
-    """Return what the evidence round compares, and how strong its words may be."""
+) -> Comparisons | WholeGrid:
+    """Return what the evidence round asks for."""
     shapes = 1
     if plan.moment:
         shapes = {"low-rank": 4, "group-sparse": 3}.get(pattern, 6) if loss == "squared" else 2
-    levels = _LEVELS[loss].size if intercept else 1
-    found = Comparisons(_SLOPES[loss].size, levels, shapes, 0.0, n_tasks)
-    noise = loudness.deviation(found.size) / loudness.parts(dict(plan.shares)).get("evidence", 1.0)
-    limit = evidence_limit(noise)
-    return replace(found, limit=limit, late=sign_is_late(limit, loss))
+    slopes, levels = _SLOPES[loss].size, _LEVELS[loss].size if intercept else 1
+    part = loudness.parts(dict(plan.shares)).get("evidence", 1.0)
+    noise = loudness.deviation(slopes + levels + shapes - 2) / part
+    return asked(slopes, levels, shapes, noise=noise, n_tasks=n_tasks, loss=loss)
 
 
 def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:

@@ -36,7 +36,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.mechanisms.laws import Coordinates
 from tacit.privacy.schedule import AtTask, Call, Curator, Round
 from tacit.protocols import _hierarchical_home as at_home
-from tacit.protocols._hierarchical_evidence import Comparisons
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid
 from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
@@ -146,7 +146,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         return self.loss.name == "squared"
 
     @cached_property
-    def _comparisons(self) -> Comparisons:
+    def _comparisons(self) -> Comparisons | WholeGrid:
         return compared(
             self.plan,
             self.loudness,
@@ -225,10 +225,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if round.name == "own models":
             left, strengths, _ = denoised_models(values, deviation)
             return replace(public, embedding=left * strengths)
-        shared, free = self._candidates(public, 0)
-        weights, odds = self._comparisons.read(values, deviation, shared, public.parents)
-        found = np.concatenate([weights + odds, np.zeros(free.size)])
-        return replace(public, log_weights=found - found.max())
+        candidates, _ = self._candidates(public, 0)
+        found = self._comparisons.read(values, deviation, candidates, public.parents)
+        weights = np.concatenate(found)
+        return replace(public, log_weights=weights - weights.max())
 
     def _read_scale(
         self, public: HierarchicalPublic, values: Array, deviation: float
@@ -375,7 +375,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
         shared, free = zip(*pairs, strict=True)
         pulled, alone = at_home.evidence(home, shared, free)
-        return self._comparisons.messages(pulled, alone, public.parents)
+        return self._comparisons.messages(pulled, alone, shared[0], public.parents)
 
     def _scores(self, home: HierarchicalHome, means: Array) -> Array:
         """Return scores (m, k, p) with the level's part in the targets' units."""
