@@ -93,7 +93,7 @@ def page_server(house: House, port: int = 0) -> tuple[ThreadingHTTPServer, str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             given = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
-            if not secrets.compare_digest(given, token):
+            if not secrets.compare_digest(given.encode(), token.encode()):
                 self.send_error(403, "ask with the token that was printed")
                 return
             body = page(facts_of(house)).encode()
