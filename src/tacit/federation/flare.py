@@ -24,6 +24,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 
 from tacit.federation.coordinator import Coordinator
+from tacit.federation.doors import close_commands
 from tacit.federation.errors import Interrupted, Refused
 from tacit.federation.gate import check_message, most_bytes
 from tacit.federation.kits import SETTINGS, Settings
@@ -160,6 +161,7 @@ class FlareSite(Executor):
 
     def __init__(self) -> None:
         super().__init__()
+        close_commands()
         self._site: Site | None = None
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:  # noqa: ARG002
