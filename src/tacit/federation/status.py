@@ -51,7 +51,7 @@ _STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:16px system-ui,sans-serif;margin:1rem auto;padding:0 1rem;max-width:50rem}"
     "table{border-collapse:collapse;width:100%;table-layout:fixed}"
-    "th:first-child{width:30%}th:last-child{width:4.5em}"
+    "th:first-child{width:30%}th:last-child{width:5em}"
     "td,th{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;"
     "border-bottom:1px solid #8888}"
     "td,p{overflow-wrap:anywhere}"
