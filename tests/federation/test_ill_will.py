@@ -255,3 +255,25 @@ def test_ordinary_names_of_hospitals_are_names():
     terms = terms_of("mean regularised")
     names = ("St. Mary's", "Universitätsklinik 3", "site_1", "7")
     assert dataclasses.replace(terms, sites=names).sites == names
+
+
+@pytest.mark.parametrize("name", ["moments, untrusted", "moments, trusted"])
+def test_when_a_run_is_over_nobody_can_subtract_its_noise(name, tmp_path):
+    """Folders are backed up, and hold messages and releases; the keys of the noise are gone."""
+    terms = terms_of(name)
+    sites = sites_of(terms, tmp_path)
+    keys = {}
+
+    class Noting(InProcess):
+        def ask(self, task, requests, seconds):
+            for path in tmp_path.rglob("own/key"):
+                keys.setdefault(path, path.read_bytes())
+            return super().ask(task, requests, seconds)
+
+    outcome = Coordinator(tmp_path / "run", Noting(sites), terms=terms).run()
+    assert len(keys) == len(NAMES) + 1
+    assert all(path.read_bytes() != key for path, key in keys.items())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in keys)
+    again = Coordinator(tmp_path / "run", InProcess(sites)).run()
+    assert again.billboard.head == outcome.billboard.head
+    closed(sites)

@@ -102,6 +102,10 @@ class Seat(ABC):
         with whole_folder(place) as stage:
             estimator.save(stage)
 
+    def forget(self) -> None:
+        """Forget the key of the site's noise and masks, once the site has what it learned."""
+        self._kept.forget()
+
     def key(self, call: Call) -> dict[str, str]:
         """Return this site's signed key for one secure sum."""
         raise Refused(f"{self.name}: only listens in this run; call {call.number} is for others")

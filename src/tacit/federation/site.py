@@ -195,6 +195,7 @@ class Site:
         if not place.exists():
             try:
                 seat.finish(place)
+                seat.forget()
             except (Refused, LedgerError, OSError, MemoryError):  # of releases, or this machine
                 raise
             except Exception:
