@@ -127,6 +127,25 @@ def reboot(live, say):
     _whole(live, terms, before, say, "reboot: all killed at once")
 
 
+def leaver(live, say):
+    """A site leaves in the middle: the run goes on, says so, and gives it its model later."""
+    gone, settings = live.names[-1], {"epsilon": 50.0, "n_rounds": 12}
+    options = {"seed": None, "deadline": 6.0, "late": "go on"}
+    terms = terms_for(live.names, "mean-regularized", settings, **options)
+    thread = threading.Thread(target=live.run, args=(terms, 300.0), daemon=True)
+    thread.start()
+    wait_for(lambda: len(list((live.folder(terms) / "own" / "releases").glob("*"))) > 2, 120)
+    live.leaves(gone)
+    thread.join(300)
+    board = live.board(terms)
+    stated = [part for part in live.statement(terms).assumptions if gone in part]
+    say("leaver: the others end", len(board) == 12, f"{len(board)} of 12 releases; {stated}")
+    live.comes(gone)
+    live.run(terms, 120.0)
+    heads = {model.billboard_.head for model in live.models(terms).values()}
+    say("leaver: it gets its model", heads == {board.head} and bool(stated), f"heads {len(heads)}")
+
+
 def _swallowed(live, terms):
     try:
         live.run(terms, 300.0)
@@ -306,6 +325,7 @@ ROWS = {
     "equal": equal,
     "kills": kills,
     "reboot": reboot,
+    "leaver": leaver,
     "keys": keys,
     "rights": rights,
     "starts": starts,
