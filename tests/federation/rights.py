@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -22,36 +23,45 @@ ROLES = ("lead", "org_admin", "member")  # all that `cert` signs
 
 def rights(live, say):
     """No role can read files, list, shut down or stream logs at a site."""
-    job, terms = _finished_job(live)
+    users = {role: _user(live, role) for role in ROLES}
+    terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 200})
+    thread = threading.Thread(target=live.run, args=(terms,), daemon=True)
+    thread.start()
+    wait_for(lambda: list((live.folder(terms) / "own").glob("releases/*")), 60)
+    with _session(live.house.lead, time.monotonic() + 60, print) as session:
+        jobs = {job["job_name"]: job["job_id"] for job in session.list_jobs()}
+    folder = live.folder(terms) / "job"
+    tried = {role: _tried(users[role], _asked, jobs[terms.run], folder) for role in ROLES}
+    thread.join()
+    with _session(live.house.lead, time.monotonic() + 60, print) as session:
+        over = "FINISHED"
+        wait_for(lambda: (session.get_job_status(jobs[terms.run]) or "").startswith(over), 60)
     for role in ROLES:
-        user, kit = _user(live, role)
-        refused, allowed = [], []
-        with _session(kit, time.monotonic() + 60, print, user=user) as session:
-            for what, ask in _commands(session, job, terms, live.folder(terms) / "job").items():
-                if role == "lead" and what == "submit":
-                    continue
-                try:
-                    said = str(ask())
-                except Exception as error:
-                    said = f"{type(error).__name__}: {error}"
-                (refused if _says_no(said) else allowed).append(f"{what}: {said[:160]}")
-        example = next(line for line in refused if line.startswith("cat"))
+        said = tried[role] | _tried(users[role], _ended)
+        if role == "lead":
+            said.pop("submit")  # the one thing that a lead is for
+        allowed = {what: text for what, text in said.items() if not _says_no(text)}
         say(
             f"refused: commands of {role}",
             not allowed,
-            f"{len(refused)} refused, such as {example!r}; allowed: {allowed or 'none'}",
+            f"{len(said) - len(allowed)} of {len(said)} refused, such as cat: {said['cat'][:90]!r}; "
+            f"allowed: {allowed or 'none'}",
         )
     alive = all(live.pids(who, job=False) for who in ("server", *live.names))
     say("refused: nobody was stopped", alive, f"all processes alive: {alive}")
-    prying(live, say)
 
 
-def _finished_job(live):
-    terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 2})
-    live.run(terms)
-    with _session(live.house.lead, time.monotonic() + 60, print) as session:
-        jobs = session.list_jobs()
-    return next(job["job_id"] for job in jobs if job["job_name"] == terms.run), terms
+def _tried(user, commands, *about):
+    """Return what the server, or a site, said to every command of a user."""
+    found = {}
+    name, kit = user
+    with _session(kit, time.monotonic() + 60, print, user=name) as session:
+        for what, ask in commands(session, *about).items():
+            try:
+                found[what] = str(ask())[:300]
+            except Exception as error:
+                found[what] = f"{type(error).__name__}: {error}"[:300]
+    return found
 
 
 def _user(live, role):
@@ -61,11 +71,12 @@ def _user(live, role):
     federation, home = live.house.federation, live.place / "users" / role
     user = f"{role}@coordinator.org"
     asked = kits.request(home, federation.name, user, "admin", role)
-    signed = kits.approve(live.house.folder, asked, home / "signed.zip")
+    signed = kits.approve(live.house.folder, asked, home / f"{role}.signed.zip")
     return user, kits.package(home, signed, federation.name, user, federation.fingerprint)
 
 
-def _commands(session, job, terms, folder):
+def _asked(session, job, folder):
+    """Return what is tried while a job runs."""
     at = "ash"
     return {
         "ls": lambda: session.ls_target(at),
@@ -77,7 +88,7 @@ def _commands(session, job, terms, folder):
         "pwd": lambda: session.get_working_directory(at),
         "environment": lambda: session.get_client_env([at]),
         "resources": lambda: session.report_resources("client", [at]),
-        "settings of logs": lambda: session.configure_site_log("DEBUG", at),
+        "settings of logs": lambda: session.configure_site_log("DEBUG", "client"),
         "settings of a job's logs": lambda: session.configure_job_log(job, "DEBUG", at),
         "logs of a job": lambda: session.get_job_logs(job, at),
         "statistics": lambda: session.show_stats(job, "client", [at]),
@@ -86,18 +97,25 @@ def _commands(session, job, terms, folder):
         "download": lambda: session.download_job_result(job),
         "clone": lambda: session.clone_job(job),
         "submit": lambda: session.submit_job(str(folder.absolute())),
+        "shell": lambda: session.do_command(f"cat {at} local/tacit.json"),
+    }
+
+
+def _ended(session):
+    """Return what is tried when no job runs."""
+    at = "ash"
+    return {
         "disable": lambda: session.disable_client(at),
         "remove": lambda: session.remove_client(at),
         "shutdown": lambda: session.shutdown("client", [at]),
         "restart": lambda: session.restart("client", [at]),
         "shutdown of all": lambda: session.shutdown("all"),
-        "shell": lambda: session.do_command(f"cat {at} local/tacit.json"),
     }
 
 
 def _says_no(said):
     words = ("authoriz", "permission", "denied", "not allowed", "invalid_request")
-    nothing = ("'logs': {}", "not running", "no reply")
+    nothing = ("'logs': {}", "'status': 'error'")
     return any(word in said.lower() for word in (*words, *nothing))
 
 

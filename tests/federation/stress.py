@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from tests.federation.hostile import edited, malformed, refusals
 from tests.federation.live import Live, terms_for, wait_for
-from tests.federation.rights import keys, rights, starts
+from tests.federation.rights import keys, prying, rights, starts
 from tests.federation.secure import secure_sums
 
 from tacit.estimators import SourcePackage, load
@@ -328,6 +328,7 @@ ROWS = {
     "leaver": leaver,
     "keys": keys,
     "rights": rights,
+    "prying": prying,
     "starts": starts,
     "refusals": refusals,
     "edited": edited,
