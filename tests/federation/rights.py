@@ -44,7 +44,7 @@ def rights(live, say):
         say(
             f"refused: commands of {role}",
             not allowed,
-            f"{len(said) - len(allowed)} of {len(said)} refused, such as cat: {said['cat'][:90]!r}; "
+            f"{len(said) - len(allowed)} of {len(said)} refused, as cat: {said['cat'][:90]!r}; "
             f"allowed: {allowed or 'none'}",
         )
     alive = all(live.pids(who, job=False) for who in ("server", *live.names))
