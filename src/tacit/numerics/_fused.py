@@ -15,14 +15,14 @@ import numpy as np
 
 from tacit._types import AnyArray
 
-__all__ = ["fused_gradient"]
+__all__ = ["compiled", "fused_gradient"]
 
 # Sums may be reassociated and fused (that is what lets the loops use vector registers), but NaN
 # and infinity keep their meaning, so bad values still show in the result.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without the GIL, cached on disk where a cache can be written."""
     try:
         compiled = numba.njit(cache=True, nogil=True, fastmath=_FASTMATH, error_model="numpy")(
@@ -33,7 +33,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-@_compiled
+@compiled
 def fused_gradient(
     X: AnyArray,
     y: AnyArray,
