@@ -50,7 +50,7 @@ class LogisticTasks:
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            for modes in self._modes(bucket, prior):
+            for modes in self._modes(bucket, prior, evidence=False):
                 moved = modes.summed(np.ones((len(bucket.tasks), 1)))
                 scores[bucket.tasks] = moved / root[: self.frame.size]
 
@@ -96,7 +96,9 @@ class LogisticTasks:
     def _buckets(self, n_levels: int) -> list[Bucket]:
         return list(size_buckets(self.tasks.offsets, 2 * n_levels * self.frame.size))
 
-    def _modes(self, bucket: Bucket, candidates: Candidates) -> Iterator[_Modes]:
+    def _modes(
+        self, bucket: Bucket, candidates: Candidates, *, evidence: bool = True
+    ) -> Iterator[_Modes]:
         """Yield the modes under every shape, some of its strengths at once."""
         d = self.frame.origin.size
         rows = frame_rows(bucket, self.tasks.X, self.frame)
@@ -109,16 +111,16 @@ class LogisticTasks:
             offset = (rows @ mean[:, None])[:, :, 0]
             if is_small(rows.shape[1], d):
                 slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
-                path = _dual(slopes, offset, labels, shares, bucket, candidates)
+                path = _dual(slopes, offset, labels, shares, bucket, candidates, evidence)
                 cells = slice(first, first + candidates.n_strengths)
                 summed = partial(_expanded, path, slopes, shape)
                 yield _Modes(cells, path.evidence, summed)
                 continue
             reduced = _Reduced.of(rows, shape, d)
-            for place, evidence, moved in reduced.path(labels, shares, offset, candidates):
+            for place, told, moved in reduced.path(labels, shares, offset, candidates):
                 low = first + place * candidates.levels.size
                 cells = slice(low, low + candidates.levels.size)
-                yield _Modes(cells, evidence, partial(_weigh, moved))
+                yield _Modes(cells, told, partial(_weigh, moved))
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def _dual(
     shares: Array,
     bucket: Bucket,
     candidates: Candidates,
+    evidence: bool,
 ) -> DualPath:
     """Return the modes under one shape at all strengths."""
     strengths = np.repeat(1 / candidates.slopes, candidates.levels.size)
@@ -158,6 +161,7 @@ def _dual(
         None if levels is None else np.tile(levels, (b, 1)),
         np.tile(_order(candidates), (b, 1)),
         accuracy=_ACCURACY,
+        evidence=evidence,
     )
 
 

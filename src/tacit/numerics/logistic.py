@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LogisticPath", "logistic_kfold", "logistic_paths"]
 
 _LOSS = LogisticLoss()
-_ACCURACY = 1e-10  # of a gradient
+_ACCURACY = 1e-12  # of a gradient, where a step more costs little
 
 
 @dataclass(frozen=True)

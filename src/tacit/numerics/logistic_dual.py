@@ -73,6 +73,7 @@ def dual_path(
     order: IntArray,
     *,
     accuracy: float,
+    evidence: bool = True,
     left_out: bool = False,
 ) -> DualPath:
     """Fit stacked tasks at every strength.
@@ -89,6 +90,8 @@ def dual_path(
         In which order strengths are worked off, each from the last one's minimiser.
     accuracy : float
         Of the gradient, relative to that at zero or to one, if that is larger.
+    evidence : bool
+        Compute the evidence, too.
     left_out : bool
         Return log-odds of rows left out, by one Newton step from the minimiser.
     """
@@ -107,11 +110,12 @@ def dual_path(
         np.ascontiguousarray(offset),
         np.ascontiguousarray(labels),
         np.ascontiguousarray(weights),
-        np.ascontiguousarray(counts),
-        np.ascontiguousarray(order),
+        np.ascontiguousarray(counts, dtype=np.int64),
+        np.ascontiguousarray(order, dtype=np.int64),
         np.ascontiguousarray(alphas),
         np.zeros_like(alphas) if levels is None else np.ascontiguousarray(levels),
         found.bordered,
+        evidence,
         left_out,
         accuracy,
         found.coef,
