@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64 as real
 
 from tacit._types import AnyArray
-from tacit.numerics._fused import compiled
+from tacit.numerics._blocks import compiled, factor, inverse_rows, ready, solve
 
 __all__ = ["dual_paths"]
 
@@ -24,122 +24,6 @@ _CHORD = 0.05  # after a step that moved predictions by less, the factor serves 
 _FAR = 4.0  # a tangent that moves predictions by more is not followed
 _SAME = 1e-9  # after smaller moves the factor is that of the minimiser
 _SLOW = 0.2  # a gradient that shrank by less than this asks for a new factor
-
-
-@compiled
-def _take_off(
-    row: AnyArray,
-    a: AnyArray,
-    b: AnyArray,
-    c: AnyArray,
-    e: AnyArray,
-    fa: float,
-    fb: float,
-    fc: float,
-    fe: float,
-    first: int,
-) -> None:
-    """Subtract a combination of four rows from a row, all (n/8, 8), from block ``first`` on.
-
-    A block's numbers are all loaded before the first is stored, and their places are constants: the
-    compiler need neither ask whether rows overlap nor whether a place is negative, and makes one
-    vector of them.
-    """
-    for k in range(first, len(row)):
-        x, p, q, r, s = row[k], a[k], b[k], c[k], e[k]
-        x0 = x[0] - (fa * p[0] + fb * q[0] + fc * r[0] + fe * s[0])
-        x1 = x[1] - (fa * p[1] + fb * q[1] + fc * r[1] + fe * s[1])
-        x2 = x[2] - (fa * p[2] + fb * q[2] + fc * r[2] + fe * s[2])
-        x3 = x[3] - (fa * p[3] + fb * q[3] + fc * r[3] + fe * s[3])
-        x4 = x[4] - (fa * p[4] + fb * q[4] + fc * r[4] + fe * s[4])
-        x5 = x[5] - (fa * p[5] + fb * q[5] + fc * r[5] + fe * s[5])
-        x6 = x[6] - (fa * p[6] + fb * q[6] + fc * r[6] + fe * s[6])
-        x7 = x[7] - (fa * p[7] + fb * q[7] + fc * r[7] + fe * s[7])
-        x[0], x[1], x[2], x[3] = x0, x1, x2, x3
-        x[4], x[5], x[6], x[7] = x4, x5, x6, x7
-
-
-@compiled
-def _factor(A: AnyArray, n: int) -> bool:
-    """Write the upper Cholesky factor of A, (n, n/8, 8), over its upper half; False if none.
-
-    Rows are changed from the block of the diagonal on, and four at a time are taken off the rest.
-    What lies below the diagonal in its block becomes zero.
-    """
-    for j in range(0, n, 4):
-        a, b, c, e = A[j], A[j + 1], A[j + 2], A[j + 3]
-        for i in range(j, j + 4):
-            row, block, place = A[i], i // 8, i % 8
-            fa = a[block, place] if i > j else 0.0
-            fb = b[block, place] if i > j + 1 else 0.0
-            fc = c[block, place] if i > j + 2 else 0.0
-            if i > j:
-                _take_off(row, a, b, c, e, fa, fb, fc, 0.0, block)
-            pivot = row[block, place]
-            if not (pivot > 0.0 and pivot < np.inf):
-                return False
-            root = math.sqrt(pivot)
-            inverse = 1.0 / root
-            for h in range(place):
-                row[block, h] = 0.0
-            for k in range(block, len(row)):
-                for h in range(8):
-                    row[k, h] *= inverse
-            row[block, place] = root
-        for i in range(j + 4, n):
-            block, place = i // 8, i % 8
-            fa, fb, fc, fe = a[block, place], b[block, place], c[block, place], e[block, place]
-            _take_off(A[i], a, b, c, e, fa, fb, fc, fe, block)
-    return True
-
-
-@compiled
-def _solve(U: AnyArray, x: AnyArray, n: int) -> None:
-    """Solve UᵀU x = x, U (n, n/8, 8) and x (n/8, 8), in place."""
-    for j in range(n):
-        block, place, row = j // 8, j % 8, U[j]
-        f = x[block, place] / row[block, place]
-        for k in range(block, len(x)):
-            for h in range(8):
-                x[k, h] -= f * row[k, h]
-        x[block, place] = f
-    for j in range(n - 1, -1, -1):
-        block, place, row = j // 8, j % 8, U[j]
-        f = x[block, place]
-        x[block, place] = 0.0
-        total = 0.0
-        for k in range(block, len(x)):
-            for h in range(8):
-                total += row[k, h] * x[k, h]
-        x[block, place] = (f - total) / row[block, place]
-
-
-@compiled
-def _inverse_diagonal(U: AnyArray, V: AnyArray, out: AnyArray, n: int) -> None:
-    """Write the diagonal of (UᵀU)⁻¹, U and V (n, n/8, 8); V is working space for U⁻¹."""
-    for i in range(n - 1, -1, -1):
-        row, factors = V[i], U[i]
-        for k in range(len(row)):
-            for h in range(8):
-                row[k, h] = 0.0
-        first = i + 1
-        for j in range(first - first % 4, n, 4):
-            block, place = j // 8, j % 8
-            # A row that is not there yet counts for nothing; one that is stands in its place.
-            fa = factors[block, place] if j >= first else 0.0
-            fb = factors[block, place + 1] if j + 1 >= first else 0.0
-            fc = factors[block, place + 2] if j + 2 >= first else 0.0
-            fe = factors[block, place + 3]
-            a, b, c = V[max(j, first)], V[max(j + 1, first)], V[max(j + 2, first)]
-            _take_off(row, a, b, c, V[j + 3], fa, fb, fc, fe, block)
-        inverse = 1.0 / factors[i // 8, i % 8]
-        row[i // 8, i % 8] = 1.0
-        total = 0.0
-        for k in range(i // 8, len(row)):
-            for h in range(8):
-                row[k, h] *= inverse
-                total += row[k, h] * row[k, h]
-        out[i] = total
 
 
 @compiled
@@ -327,10 +211,12 @@ def dual_paths(
                 found -= 0.5 * math.log(schur / level if level > 0 else schur)
             evidence[task, number] = found
             if left_out:
-                _inverse_diagonal(A, V, u, width)
+                inverse_rows(A, V, width)
                 for i in range(n):
                     # 1 − leverage·curvature, without and with the intercept
-                    part = u[i]
+                    part = 0.0
+                    for h in V[i].reshape(width):
+                        part += h * h
                     if intercept:
                         part -= one[i] * one[i] / schur
                     bend = s[i] * s[i]
@@ -366,7 +252,7 @@ def _direction(
     """
     for i in range(len(u)):
         u[i] = -s[i] * Kq[i] / alpha  # zero beyond n, where s is
-    _solve(A, u.reshape(A.shape[1:]), len(u))
+    solve(A, u.reshape(A.shape[1:]), len(u))
     along = delta = 0.0
     if intercept:
         for i in range(n):
@@ -409,9 +295,9 @@ def _prepare(
             for h in range(n):
                 row[h] = f * s[h] * own[h]
         row[i] += 1.0
-    if not _factor(A, len(s)):
+    if not factor(A, len(s)):
         return False, 1.0
-    _solve(A, one.reshape(A.shape[1:]), len(s))
+    solve(A, one.reshape(A.shape[1:]), len(s))
     # The floor of `LogisticStack.hessian`: far from the optimum no row may have a curvature.
     schur = level + 1e-14 * largest
     for i in range(n):
@@ -490,20 +376,7 @@ def _leverage(
     return found + level * level / schur if intercept else found
 
 
-def _make() -> None:
-    """Compile, or load from the cache, with the compiler's pass that makes vectors of `_take_off`.
-
-    It is off by default and speeds factors up by three; the setting is the process's, for now.
-    """
-    vectors, numbers, flags = real[:, ::1], numba.int64[:, ::1], (numba.boolean,) * 3
-    known = (real[:, :, ::1], vectors, vectors, vectors, numba.int64[::1], numbers)
-    found = (real[:, :, ::1], vectors, real[:, :, ::1], vectors)
-    before = numba.config.SLP_VECTORIZE
-    numba.config.SLP_VECTORIZE = 1
-    try:
-        dual_paths.compile((*known, vectors, vectors, *flags, real, *found))  # type: ignore[attr-defined]
-    finally:
-        numba.config.SLP_VECTORIZE = before
-
-
-_make()
+_STACK, _TABLE = real[:, :, ::1], real[:, ::1]
+_KNOWN = (_STACK, _TABLE, _TABLE, _TABLE, numba.int64[::1], numba.int64[:, ::1], _TABLE, _TABLE)
+_FLAGS = (numba.boolean, numba.boolean, numba.boolean)
+ready(dual_paths, (*_KNOWN, *_FLAGS, real, _STACK, _TABLE, _STACK, _TABLE))
