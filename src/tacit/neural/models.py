@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from tacit._check import positive_integer
 from tacit.errors import InvalidInput
-from tacit.neural._layers import convolve, dense, initial, pool
+from tacit.neural._layers import convolve, dense, initial, lines_first, pool, rows_first
 
 __all__ = ["Model", "image_cnn", "mlp", "multinomial_logistic", "sensor_cnn"]
 
@@ -150,11 +150,11 @@ def _convolutional(
         }
 
     def apply(params: Any, x: Any) -> Any:
-        x = x.reshape(-1, *shape)
+        x = lines_first(x.reshape(-1, *shape))
         for name in ("conv1", "conv2"):
             # Bias and rectifier are monotone: after the maximum they see a quarter of the numbers.
             x = jax.nn.relu(pool(convolve(params[name], x)) + params[name]["bias"])
-        x = jax.nn.relu(dense(params["dense1"], _flat(x)))
+        x = jax.nn.relu(dense(params["dense1"], rows_first(x)))
         return dense(params["dense2"], x)
 
     return Model(init, apply)
