@@ -2,10 +2,14 @@
 
 Needs the extra ``neural`` (``pip install 'tacit[neural]'``). A model is a pair of pure functions,
 ``init(key)`` and ``apply(params, x)``, with any pytree of float32 arrays as parameters, so Flax,
-Haiku and Equinox models fit as they are.
+Haiku and Equinox models fit as they are. The estimators are imported on first use: whoever trains
+cohorts alone needs no scikit-learn.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 try:
     import jax as _jax  # noqa: F401
@@ -17,14 +21,6 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from tacit.neural.cohort import LocalTraining, Turn, train_cohort
-from tacit.neural.estimators import (
-    NeuralMeanRegularizedClassifier,
-    NeuralMeanRegularizedRegressor,
-    PrivateFedAvgClassifier,
-    PrivateFedAvgRegressor,
-    PrivateFedProxClassifier,
-    PrivateFedProxRegressor,
-)
 from tacit.neural.finetune import fine_tune
 from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
@@ -32,6 +28,16 @@ from tacit.neural.protocol import CohortProtocol, Ending
 from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
 from tacit.neural.radius import FixedRadius, QuantileRadius
 from tacit.neural.rows import StackedRows
+
+if TYPE_CHECKING:
+    from tacit.neural.estimators import (
+        NeuralMeanRegularizedClassifier,
+        NeuralMeanRegularizedRegressor,
+        PrivateFedAvgClassifier,
+        PrivateFedAvgRegressor,
+        PrivateFedProxClassifier,
+        PrivateFedProxRegressor,
+    )
 
 __all__ = [
     "CohortProtocol",
@@ -62,3 +68,9 @@ __all__ = [
     "squared_error",
     "train_cohort",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("tacit.neural.estimators"), name)
+    raise AttributeError(f"module 'tacit.neural' has no attribute {name!r}")

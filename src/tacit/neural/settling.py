@@ -255,7 +255,7 @@ def _trained(
     *,
     strength: float | Array,
     rate: float | Array,
-    stretch: float | AnyArray = 1.0,
+    stretch: AnyArray | None = None,
 ) -> Any:
     """Return the models (b, …) of the tasks at ``positions`` after training."""
     found = jax.tree.map(
