@@ -27,9 +27,17 @@ from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sen
 from tacit.neural.protocol import CohortProtocol, Ending
 from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
 from tacit.neural.radius import FixedRadius, QuantileRadius
+from tacit.neural.relations import Relations
 from tacit.neural.rows import StackedRows
 
 if TYPE_CHECKING:
+    from tacit.neural.curves import (
+        AverageLosses,
+        OwnLosses,
+        PublicLosses,
+        own_losses,
+        public_losses,
+    )
     from tacit.neural.estimators import (
         NeuralMeanRegularizedClassifier,
         NeuralMeanRegularizedRegressor,
@@ -39,7 +47,10 @@ if TYPE_CHECKING:
         PrivateFedProxRegressor,
     )
 
+_CURVES = ("AverageLosses", "OwnLosses", "PublicLosses", "own_losses", "public_losses")
+
 __all__ = [
+    "AverageLosses",
     "CohortProtocol",
     "ElasticWeights",
     "Ending",
@@ -49,13 +60,16 @@ __all__ = [
     "NeuralMeanRegularizedClassifier",
     "NeuralMeanRegularizedRegressor",
     "NoPull",
+    "OwnLosses",
     "PrivateFedAvgClassifier",
     "PrivateFedAvgRegressor",
     "PrivateFedProxClassifier",
     "PrivateFedProxRegressor",
+    "PublicLosses",
     "Pull",
     "Quadratic",
     "QuantileRadius",
+    "Relations",
     "StackedRows",
     "SymmetrisedKL",
     "Turn",
@@ -64,6 +78,8 @@ __all__ = [
     "image_cnn",
     "mlp",
     "multinomial_logistic",
+    "own_losses",
+    "public_losses",
     "sensor_cnn",
     "squared_error",
     "train_cohort",
@@ -72,5 +88,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(importlib.import_module("tacit.neural.estimators"), name)
+        place = "curves" if name in _CURVES else "estimators"
+        return getattr(importlib.import_module(f"tacit.neural.{place}"), name)
     raise AttributeError(f"module 'tacit.neural' has no attribute {name!r}")

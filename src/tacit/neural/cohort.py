@@ -171,7 +171,15 @@ def train_cohort(
     owns = Own(keys, *numbers)
     backend = jax.default_backend()
     run = _compiled(backend)
-    kind = (training, backend, models is None, stretch is None, rows.X.shape, rows.y.dtype, len(rows.counts))
+    kind = (
+        training,
+        backend,
+        models is None,
+        stretch is None,
+        rows.X.shape,
+        rows.y.dtype,
+        len(rows.counts),
+    )
 
     def parcel(chosen: IntArray) -> Turn:
         slots = _slots(chosen, capacity).astype(np.int32)

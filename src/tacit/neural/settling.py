@@ -180,15 +180,18 @@ def _split(rows: StackedRows, fold: int, k: int) -> tuple[StackedRows, StackedRo
 
     Both are slices of arrays of one shape, so that nothing is compiled for them.
     """
-    first, counts = np.asarray(rows.first), np.asarray(rows.counts)
+    counts = np.asarray(rows.counts)
     task = np.repeat(np.arange(len(counts)), counts)
+    first = np.cumsum(counts, dtype=counts.dtype) - counts
     place = np.arange(len(task)) - first[task]
+    own = np.asarray(rows.first)[task] + place
     out = place % k == fold
-    order = np.lexsort((place, out, task))
+    order = own[np.lexsort((place, out, task))]
+    order = np.concatenate([order, np.setdiff1d(np.arange(len(rows.X)), own)])
     held = np.bincount(task, out, minlength=len(counts)).astype(counts.dtype)
     X, y, learn = rows.X[order], rows.y[order], counts - held
     return (
-        replace(rows, X=X, y=y, counts=jnp.asarray(learn)),
+        replace(rows, X=X, y=y, first=jnp.asarray(first), counts=jnp.asarray(learn)),
         replace(rows, X=X, y=y, first=jnp.asarray(first + learn), counts=jnp.asarray(held)),
     )
 
