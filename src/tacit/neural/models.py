@@ -44,7 +44,8 @@ class Model:
     ``apply`` takes both, ``narrow(widen(params))`` is ``params``, and what is added has no effect
     and no gradient. ``linear`` says that outputs are linear in the parameters, in the rows' numbers
     and a constant, and zero at first: every task then minimises its objective instead of taking
-    small steps, and averages of models are models.
+    small steps, and averages of models are models. ``affine(params, shift, scale)``, if there is
+    one, returns the parameters that say of x (n, d) what ``params`` say of (x − shift) / scale.
     """
 
     init: Callable[[Any], Any]
@@ -52,6 +53,7 @@ class Model:
     widen: Callable[[Any], Any] = _same
     narrow: Callable[[Any], Any] = _same
     linear: bool = False
+    affine: Callable[[Any, Any, Any], Any] | None = None
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
@@ -99,8 +101,12 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
     def narrow(params: Any) -> Any:
         return jax.tree.map(lambda leaf: leaf[..., :n_outputs], params)
 
+    def affine(params: Any, shift: Any, scale: Any) -> Any:
+        weight = params["weight"] / scale
+        return {"weight": weight, "bias": params["bias"] - shift @ weight}
+
     forms = (widen, narrow) if lanes else (_same, _same)
-    return Model(init, apply, *forms, linear=True)
+    return Model(init, apply, *forms, linear=True, affine=affine)
 
 
 def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Model:
