@@ -44,7 +44,7 @@ class _Way:
 
 # From strong to weak, so that each begins where the one before it ended.
 _LINEAR = (
-    *(_Way(True, pull) for pull in (math.inf, 1 / 4, 1 / 16, 1 / 64, 1 / 512)),
+    *(_Way(True, pull) for pull in (math.inf, 1 / 4, 1 / 16, 1 / 64)),
     *(_Way(False, pull) for pull in (1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2048, 1 / 16384)),
 )
 # Nobody knows how features are scaled, so both small and large steps are tried.
@@ -149,6 +149,9 @@ def _averaged(home: _Home, rows: StackedRows, costs: Array) -> Any:
     scale, cost = np.array(home.scales)[costs.argmin(axis=1)], costs.min(axis=1)
     best = np.where(np.isfinite(cost.min(axis=0)), cost.min(axis=0), 0.0)
     weight = np.exp(-_SHARPNESS * np.minimum(cost - best, _MOST))
+    # To follow the centre and to learn alone are as likely at first, however many ways each has.
+    kin = [sum(way.from_centre is other.from_centre for other in home.ways) for way in home.ways]
+    weight /= np.array(kin)[:, None]
     weight = scale * weight / weight.sum(axis=0)
     found = jax.tree.map(lambda leaf: np.zeros((len(home.keys), *leaf.shape)), home.opening)
 
