@@ -120,3 +120,25 @@ def test_rows_of_two_ledgers_are_not_spent_on_one_of_them_alone(run, tmp_path):
     assert fit_file("both", *word).exit_code == 0
     assert fit_file("both", "--force").exit_code == 0  # the reason was given
     assert spent()[0] == before[0] < spent()[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_ledger_for_others_does_not_tell_whether_a_row_changed(run, tmp_path, kind):
+    """The keyed name of the data was in it: equal in two runs if, and only if, the rows were."""
+    exported = []
+    for folder, change in (("same", False), ("changed", True)):
+        data = tmp_path / "data.csv"
+        write(data)
+        Ledger(f"{folder}.db", 5.0, 1e-4).close()
+        word = ("--ledger", f"{folder}.db", "--new-ledger", "a test")
+        assert fit(run, *(word if change else word[:2]), out=f"{folder}-1").exit_code == 0
+        if change:
+            data.write_text(data.read_text().replace("C0,", "C0,9", 1), encoding="utf-8")
+        assert fit(run, *word, out=f"{folder}-2").exit_code == 0
+        assert run("ledger", "export", f"{folder}.db", "--out", f"{folder}.{kind}").exit_code == 0
+        exported.append((tmp_path / f"{folder}.{kind}").read_text(encoding="utf-8"))
+    names = [
+        record.seal["data"] for db in ("same.db", "changed.db") for record in Ledger(db).runs()
+    ]
+    assert names[0] == names[1] != names[3]
+    assert not any(name in text for name in names for text in exported)
