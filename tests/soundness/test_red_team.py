@@ -4,9 +4,11 @@ import functools
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 
 import tacit
-from tacit.errors import InvalidInput
+from tacit.engines import Checkpoint
+from tacit.errors import InvalidInput, LedgerError
 from tacit.model_selection import GridSearch, cross_validate
 from tacit.privacy import Ledger
 from tacit.privacy.noise.entropy import KeyedEntropy
@@ -114,3 +116,27 @@ def test_rows_of_one_direction_do_not_end_a_fit_with_intervals(name, intercept, 
     others = labels != 1
     _, deviation = model.predict(X[others], tasks=labels[others], return_std=True)
     assert np.isfinite(deviation).all()
+
+
+def test_a_run_does_not_go_on_with_a_ledger_that_was_not_charged_for_its_releases(tmp_path):
+    """It reserved anew there, and what had been released before stood in no ledger."""
+    event = dp_event.GaussianDpEvent(10.0)
+    kept = Checkpoint.begin(tmp_path / "unfinished")
+
+    def reserve(ledger):
+        facts = {"unit": "task", "adjacency": "replace-one"}
+        return lambda run: ledger.reserve([event] * 2, **facts, run=run)
+
+    def go_on(ledger, *, stop):
+        with kept.held(ledger, reserve(ledger)) as billboard:
+            billboard.post(np.zeros(2), event)
+            if stop:
+                raise KeyboardInterrupt
+
+    first, second = (Ledger(":memory:", epsilon=1.0, delta=1e-5) for _ in range(2))
+    with pytest.raises(KeyboardInterrupt):
+        go_on(first, stop=True)
+    with pytest.raises(LedgerError, match="does not hold the run"):
+        go_on(second, stop=False)
+    assert second.spent().epsilon == 0
+    go_on(first, stop=False)
