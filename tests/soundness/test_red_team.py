@@ -133,7 +133,7 @@ def test_a_run_does_not_go_on_with_a_ledger_that_was_not_charged_for_its_release
             if stop:
                 raise KeyboardInterrupt
 
-    first, second = (Ledger(":memory:", epsilon=1.0, delta=1e-5) for _ in range(2))
+    first, second = (Ledger(tmp_path / name, epsilon=1.0, delta=1e-5) for name in ("a", "b"))
     with pytest.raises(KeyboardInterrupt):
         go_on(first, stop=True)
     with pytest.raises(LedgerError, match="does not hold the run"):

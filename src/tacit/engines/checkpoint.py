@@ -111,7 +111,8 @@ class Checkpoint:
         A run that fails after its first charge is left open, to be taken up again.
         """
         known = ledger.knows(self.run)
-        if not known and any((self.folder / self._POSTINGS).glob("*.npz")):
+        alone = ledger.path == ":memory:"  # made for this process; it counts no other run either
+        if not known and not alone and any((self.folder / self._POSTINGS).glob("*.npz")):
             raise LedgerError(
                 f"{ledger.path}: does not hold the run whose releases lie in {self.folder}; "
                 "restore the ledger that they were charged to, or fit anew"
