@@ -22,7 +22,7 @@ from tacit.estimators._base import MultiTaskEstimator
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.model_selection.scores import scorer_of
 from tacit.model_selection.splits import TaskKFold
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Ledger, refuse_other_ledger
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import DEFINITIONS, Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -116,8 +116,12 @@ def looking(
 
     Guarantee: with a ledger of one's own the fits are rehearsed on a copy of it first: if all of
     them together exceed what is left, `BudgetExceeded` comes before any data are touched, and
-    nothing is spent. Without one they are added up in a file that is removed afterwards.
+    nothing is spent. Without one they are added up in a file that is removed afterwards. An
+    estimator's own ledger, which is not charged here, is refused unless it is the one given.
     """
+    for estimator, _ in fits:
+        if charges(inner(estimator)):
+            refuse_other_ledger(inner(estimator).ledger, ledger)
     if ledger is not None:
         kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if kept.path == ":memory:":
