@@ -22,12 +22,22 @@ from tacit.estimators._base import MultiTaskEstimator
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.model_selection.scores import scorer_of
 from tacit.model_selection.splits import TaskKFold
+from tacit.privacy.accounting import Cost
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import DEFINITIONS, Statement
 from tacit.privacy.unit import Adjacency, Unit
 
-__all__ = ["Look", "charges", "cross_validate", "inner", "looking", "sizes_of", "validated"]
+__all__ = [
+    "Look",
+    "charges",
+    "cross_validate",
+    "inner",
+    "looking",
+    "planned_cost",
+    "sizes_of",
+    "validated",
+]
 
 _WITHOUT_LIMIT = 1e6  # ε of a ledger that only adds up
 _OPEN = "the rows that models without noise were fitted on, among those compared"
@@ -132,6 +142,14 @@ def looking(
         file = Path(folder) / "look.db"
         with Ledger(file, epsilon=_WITHOUT_LIMIT, delta=min(delta, 0.5)) as own:
             yield Look(own, spent_before=False)
+
+
+def planned_cost(fits: list[tuple[Any, int]], sizes: Sizes) -> Cost:
+    """Return what all ``fits`` would spend together, on a ledger of their own; no data are used."""
+    with looking(fits, None, sizes) as look:
+        for estimator, count in fits:
+            _rehearse(estimator, count, look.ledger, sizes)
+        return look.ledger.spent()
 
 
 def charges(model: Any) -> bool:

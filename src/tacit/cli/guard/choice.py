@@ -21,7 +21,7 @@ from tacit.cli.guard.register import Guarding, Register, state_folder
 from tacit.errors import InvalidInput, LedgerError
 from tacit.privacy.ledger import Ledger
 
-__all__ = ["BESIDE", "Asked", "Guard", "named_ledger", "peek"]
+__all__ = ["BESIDE", "Asked", "Guard", "guarded_by", "named_ledger", "peek"]
 
 BESIDE = ".ledger.db"
 VARIABLE = "TACIT_LEDGER"
@@ -253,11 +253,20 @@ def _identity(path: Path) -> str:
 
 def peek(asked: Asked) -> Path | None:
     """Return the ledger that a run would charge, None for a new one; nothing is written."""
+    return _place(asked, _known(asked))
+
+
+def guarded_by(asked: Asked) -> Path | None:
+    """Return the ledger that guards these very rows, if one does; nothing is written."""
+    with_rows = [guard.path for guard in _known(asked) if guard.rows]
+    return next(iter(with_rows), asked.beside if asked.beside.exists() else None)
+
+
+def _known(asked: Asked) -> list[Guarding]:
     if not (state_folder() / "ledgers.db").exists():
-        return _place(asked, [])
+        return []
     with Register() as register:
-        data = fingerprint(asked.pieces(), asked.task, register.key)
-        return _place(asked, register.guarding(data))
+        return register.guarding(fingerprint(asked.pieces(), asked.task, register.key))
 
 
 def _lock(folder: Path) -> int | None:
