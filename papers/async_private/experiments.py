@@ -107,7 +107,9 @@ def course(
             shared, own = protocol.parts(public)
             own = getattr(home, "own", own)
             rank = int(np.linalg.matrix_rank(shared[:, 0], tol=1e-6))
-            seen.append((_objective(asked, home, shared, own), rank, errors(data, asked, shared + own)))
+            seen.append(
+                (_objective(asked, home, shared, own), rank, errors(data, asked, shared + own))
+            )
     objective, rank, wrong = zip(*seen, strict=True)
     return Course(spent, np.array(objective), np.array(rank), np.array(wrong))
 

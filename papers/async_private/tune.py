@@ -54,7 +54,12 @@ def _best(config: dict, data: str, scheme: str, epsilon: float) -> dict:
             options = {**config["options"], "step": STEPS[place]}
             ends = [
                 course(
-                    load(data, draw), scheme, epsilon, turns=config["turns"], options=options, seed=draw
+                    load(data, draw),
+                    scheme,
+                    epsilon,
+                    turns=config["turns"],
+                    options=options,
+                    seed=draw,
                 ).objective[-1]
                 for draw in DRAWS
             ]

@@ -96,7 +96,8 @@ def test_a_look_at_guarded_rows_charges_their_ledger_under_any_name(crowd, tmp_p
     wrong = _run("compare", copy, *columns, *look, "--ledger", other, code=2)
     assert "guarded by" in wrong.stderr
     dear = ("--methods", "low-rank", "--epsilons", "8")
-    assert "left" in _run("compare", copy, *columns, *dear, code=3).stderr
+    refused = _run("compare", copy, *columns, *dear, code=3)
+    assert f"{ledger}: all private fits of this look cost ε = 20" in refused.stderr
     # Public rows are charged to nobody, but that somebody guards them is said.
     free = _run("compare", copy, *columns, *look, "--public")
     assert "somebody called them private" in free.stderr

@@ -135,8 +135,7 @@ def _public(asked: Asked) -> Iterator[None]:
 
     if asked.named is not None:
         raise InvalidInput("--ledger: public rows are not charged; leave out --ledger, or --public")
-    guard = guarded_by(asked)
-    if guard is not None:
+    for guard in guarded_by(asked)[:1]:
         current().warn(
             f"{guard} guards these rows, so somebody called them private; --public charges it "
             "nothing for this look"

@@ -16,7 +16,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate as _cross_validate
 
-from tacit.errors import InvalidInput
+from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import MultiTaskEstimator
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
@@ -132,9 +132,12 @@ def looking(
         kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if kept.path == ":memory:":
             raise InvalidInput("ledger: lives in memory; a look in several processes needs a file")
-        with ledger_copy(Path(kept.path)) as copy:
-            for estimator, count in fits:
-                _rehearse(estimator, count, copy, sizes)
+        try:
+            with ledger_copy(Path(kept.path)) as copy:
+                for estimator, count in fits:
+                    _rehearse(estimator, count, copy, sizes)
+        except BudgetExceeded:
+            raise _too_dear(planned_cost(fits, sizes), kept) from None
         yield Look(kept, spent_before=True)
         return
     delta = sum(count * _delta(inner(estimator), sizes) for estimator, count in fits)
@@ -142,6 +145,18 @@ def looking(
         file = Path(folder) / "look.db"
         with Ledger(file, epsilon=_WITHOUT_LIMIT, delta=min(delta, 0.5)) as own:
             yield Look(own, spent_before=False)
+
+
+def _too_dear(cost: Cost, ledger: Ledger) -> BudgetExceeded:
+    left = ledger.left()
+    return BudgetExceeded(
+        f"{ledger.path}: all private fits of this look cost ε = {cost.epsilon:.4g}, δ = "
+        f"{cost.delta:.2g} together, and what is left allows one of ε = {left.epsilon:.4g}, δ = "
+        f"{left.delta:.2g}; take fewer budgets, methods or splits, or look at public or simulated "
+        "rows. Nothing was spent",
+        asked=cost.epsilon,
+        left=left.epsilon,
+    )
 
 
 def planned_cost(fits: list[tuple[Any, int]], sizes: Sizes) -> Cost:

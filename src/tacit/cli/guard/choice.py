@@ -256,10 +256,10 @@ def peek(asked: Asked) -> Path | None:
     return _place(asked, _known(asked))
 
 
-def guarded_by(asked: Asked) -> Path | None:
-    """Return the ledger that guards these very rows, if one does; nothing is written."""
+def guarded_by(asked: Asked) -> list[Path]:
+    """Return the ledgers that guard these very rows; nothing is written."""
     with_rows = [guard.path for guard in _known(asked) if guard.rows]
-    return next(iter(with_rows), asked.beside if asked.beside.exists() else None)
+    return with_rows or ([asked.beside] if asked.beside.exists() else [])
 
 
 def _known(asked: Asked) -> list[Guarding]:
