@@ -53,7 +53,11 @@ def _loaded(name: str, seed: int) -> Data:
 
 
 def value(
-    config: dict[str, Any], panel: dict[str, Any], method: dict[str, Any], run: int, x: Any
+    config: dict[str, Any],
+    panel: dict[str, Any],
+    method: dict[str, Any],
+    run: int,
+    x: Any,  # noqa: ARG001 - levels are this paper's own: turns
 ) -> Mapping[Any, float]:
     """Run a scheme once; return what every panel shows of it, by (panel, level)."""
     data = _loaded(panel["data"], run)

@@ -119,7 +119,11 @@ def _jobs(
     runs = range(asked or (config["quick_runs"] if quick else config["runs"]))
     config["levels"] = config.get("quick_x", config["x"]) if quick else config["x"]
     jobs, begun = [], set()
-    measured = [panel for panel in config["panel"] if "along" not in panel]
+    measured = [
+        panel
+        for panel in config["panel"]
+        if "along" not in panel and (panel.get("quick", True) or not quick)
+    ]
     for panel, run, x in itertools.product(measured, runs, config["levels"]):
         together = {p["name"] for p in config["panel"] if p.get("along") == panel["name"]}
         wanted = []
