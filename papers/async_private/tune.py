@@ -2,7 +2,7 @@
 
     python papers/async_private/tune.py [DATA …]
 
-The objective at the end of a run decides, mean over two draws that no figure uses. A choice at an
+The objective at the end of a run decides, on a draw that no figure uses. A choice at an
 edge of the grid is printed; then the grid is too short.
 """
 
@@ -23,13 +23,11 @@ sys.path.insert(0, str(HERE.parent))
 from async_private.experiments import course, load  # noqa: E402 - the folder is no installed package
 
 STEPS = tuple(float(f"{10.0 ** (k / 2):.2g}") for k in range(-8, 5))  # 0.0001 … 100
-DRAWS = (100, 101)
+DRAWS = (100,)
 
 
 def main(names: list[str]) -> None:
     """Tune every scheme of every file, or of those named, and write tuned.json."""
-    path = HERE / "tuned.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     warnings.simplefilter("ignore", PrivacyWarning)
     for file in sorted(HERE.glob("*.toml")):
         config = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -38,11 +36,16 @@ def main(names: list[str]) -> None:
             continue
         for method in config["method"]:
             if method["scheme"] in ("printed", "sound"):
-                level = f"{method['epsilon']:g}"
                 chosen = _best(config, data, method["scheme"], float(method["epsilon"]))
-                found.setdefault(method["scheme"], {}).setdefault(data, {})[level] = chosen
+                _keep(method["scheme"], data, f"{method['epsilon']:g}", chosen)
                 print(data, method["name"], chosen, flush=True)
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _keep(scheme: str, data: str, level: str, chosen: dict) -> None:
+    path = HERE / "tuned.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found.setdefault(scheme, {}).setdefault(data, {})[level] = chosen
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _best(config: dict, data: str, scheme: str, epsilon: float) -> dict:
