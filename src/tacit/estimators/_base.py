@@ -408,6 +408,7 @@ class MultiTaskEstimator(BaseEstimator):
         party : name of a task: the page is that party's own
         title : heading of the page
         billboard : the run's releases, where the model was loaded from files and has none
+        seen : whether the model may have learned from X; the page then says that it is no test
 
         See Also
         --------
