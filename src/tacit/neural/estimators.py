@@ -15,8 +15,9 @@ from tacit import _check
 from tacit._types import AnyArray, Array
 from tacit.errors import InvalidInput
 from tacit.estimators import _input
-from tacit.estimators._base import Found, MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._base import Found
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Conversation, PrivateEstimator, Sizes
 from tacit.neural._outputs import outputs_of
 from tacit.neural.cohort import LocalTraining
