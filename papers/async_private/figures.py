@@ -137,4 +137,6 @@ def _curve(record: Record, panel: str, method: str) -> tuple[list[int], list[flo
 
 def _label(record: Record, method: str) -> str:
     total = record.of("ε in all", method, "end")
-    return f"{method}: ε = {total.mean():.4g} in all" if total.size else method
+    if not total.size or "in all" in method:
+        return method
+    return f"{method}: ε = {total.mean():.4g} in all"

@@ -76,7 +76,8 @@ def _best(config: dict, data: str, scheme: str, epsilon: float) -> dict:
         if best == place:
             break
         place = best
-    edges = ["step"] if place in (0, len(STEPS) - 1) else []
+    # The shortest step is no edge: in so few turns it learns nothing, and shorter ones less.
+    edges = ["step"] if place == len(STEPS) - 1 else []
     return {"step": STEPS[place], "objective": round(score(place), 4), "edges": edges}
 
 

@@ -60,7 +60,7 @@ def _real(name: str) -> TaskSet:
     if name == "landmine":
         return load_landmine().taskset()
     if name.startswith("stackex"):
-        return _tags(every=1, width=100) if name == "stackex-all" else _tags(every=7, width=30)
+        return _tags(every=1, width=100) if name == "stackex-all" else _tags(every=14, width=20)
     return load_yeast().taskset()
 
 
