@@ -325,8 +325,8 @@ class MultiTaskEstimator(BaseEstimator):
         names = self.task_names_
         if tasks is None and len(names) > 1:
             raise InvalidInput(
-                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per row "
-                "(scikit-learn's own scorers do not: use those of tacit.model_selection)"
+                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per "
+                "row (scikit-learn's own scorers do not: use those of tacit.model_selection)"
             )
         if tasks is None:
             return np.zeros(n_rows, dtype=np.int64)
