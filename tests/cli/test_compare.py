@@ -96,6 +96,11 @@ def test_a_look_at_guarded_rows_charges_their_ledger_under_any_name(crowd, tmp_p
     wrong = _run("compare", copy, *columns, *look, "--ledger", other, code=2)
     assert "guarded by" in wrong.stderr
     dear = ("--methods", "low-rank", "--epsilons", "8")
+    # Files that cannot be written are refused before the look is paid for.
+    wrong = _run("compare", copy, *columns, *look, "--plot", tmp_path / "c.doc", code=2)
+    assert "must end in .png" in wrong.stderr
+    wrong = _run("compare", copy, *columns, *look, "--out", tmp_path / "no" / "c.csv", code=2)
+    assert "--out" in wrong.stderr
     refused = _run("compare", copy, *columns, *dear, code=3)
     assert f"{ledger}: all private fits of this look cost ε = 20" in refused.stderr
     # Public rows are charged to nobody, but that somebody guards them is said.

@@ -74,6 +74,7 @@ def compare(
 
     listed = [part.strip() for part in methods.split(",") if part.strip()]
     budgets = _numbers("--epsilons", epsilons)
+    _check_files(out, plot)
     prepared, table = prepared_rows(rows, listed[0] if listed else "")
     look: dict[str, Any] = {
         "tasks": prepared.tasks,
@@ -126,6 +127,17 @@ def compare(
             "cost_in_words": found.cost,
         }
     )
+
+
+def _check_files(out: Path | None, plot: Path | None) -> None:
+    """Refuse files that could not be written, before the look is paid for."""
+    from tacit._comparison_plot import check_plot
+
+    for option, file in (("--out", out), ("--plot", plot)):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise InvalidInput(f"{option} {file}: name a file in a folder that is there")
+    if plot is not None:
+        check_plot(plot)
 
 
 @contextlib.contextmanager

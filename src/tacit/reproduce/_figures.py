@@ -182,6 +182,8 @@ def reproduce(
     jobs : int
         Processes to share the work.
     """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InvalidInput("reproduce: draws with matplotlib; pip install 'tacit[report]' first")
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     settings = {name: _settings(name) for name in names}
