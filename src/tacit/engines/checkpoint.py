@@ -83,6 +83,16 @@ class Checkpoint:
         write_whole(place / cls._RUN, json.dumps({"run": secrets.token_hex(16)}))
         return cls(place)
 
+    def forget(self) -> None:
+        """Put another key in the key's place, once every release is written down.
+
+        The run's record stays; whoever gets hold of it later cannot subtract the noise.
+        """
+        fresh = KeyedEntropy.new()
+        write_whole(self.folder / self._KEY, fresh)
+        (self.folder / self._KEY).chmod(0o600)
+        self._key = fresh
+
     @property
     def homes(self) -> Path:
         """Where homes on this machine keep what they must remember between calls."""

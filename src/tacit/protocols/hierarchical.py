@@ -284,8 +284,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
 
     def _framed(self, public: HierarchicalPublic, frame: Frame, level: float) -> HierarchicalPublic:
         start = np.zeros((self.n_outputs, frame.size))
-        if self.fit_intercept:
-            start[:, -1] = level
+        start[:, frame.origin.size :] = level
+        frame = frame.among(self.n_tasks)
         return replace(public, frame=frame, start=start, reading=MeanReading.at(start))
 
     def _read_length(
