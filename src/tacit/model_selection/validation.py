@@ -23,7 +23,7 @@ from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.model_selection.scores import scorer_of
 from tacit.model_selection.splits import TaskKFold
 from tacit.privacy.accounting import Cost
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Ledger, refuse_other_ledger
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import DEFINITIONS, Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -126,8 +126,12 @@ def looking(
 
     Guarantee: with a ledger of one's own the fits are rehearsed on a copy of it first: if all of
     them together exceed what is left, `BudgetExceeded` comes before any data are touched, and
-    nothing is spent. Without one they are added up in a file that is removed afterwards.
+    nothing is spent. Without one they are added up in a file that is removed afterwards. An
+    estimator's own ledger, which is not charged here, is refused unless it is the one given.
     """
+    for estimator, _ in fits:
+        if charges(inner(estimator)):
+            refuse_other_ledger(inner(estimator).ledger, ledger)
     if ledger is not None:
         kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if kept.path == ":memory:":
@@ -140,11 +144,18 @@ def looking(
             raise _too_dear(planned_cost(fits, sizes), kept) from None
         yield Look(kept, spent_before=True)
         return
+    with _adding_up(fits, sizes) as own:
+        yield Look(own, spent_before=False)
+
+
+@contextlib.contextmanager
+def _adding_up(fits: list[tuple[Any, int]], sizes: Sizes) -> Iterator[Ledger]:
+    """Open a ledger without a limit, which is removed afterwards."""
     delta = sum(count * _delta(inner(estimator), sizes) for estimator, count in fits)
     with tempfile.TemporaryDirectory(prefix="tacit-look-") as folder:
         file = Path(folder) / "look.db"
         with Ledger(file, epsilon=_WITHOUT_LIMIT, delta=min(delta, 0.5)) as own:
-            yield Look(own, spent_before=False)
+            yield own
 
 
 def _too_dear(cost: Cost, ledger: Ledger) -> BudgetExceeded:
@@ -161,10 +172,10 @@ def _too_dear(cost: Cost, ledger: Ledger) -> BudgetExceeded:
 
 def planned_cost(fits: list[tuple[Any, int]], sizes: Sizes) -> Cost:
     """Return what all ``fits`` would spend together, on a ledger of their own; no data are used."""
-    with looking(fits, None, sizes) as look:
+    with _adding_up(fits, sizes) as own:
         for estimator, count in fits:
-            _rehearse(estimator, count, look.ledger, sizes)
-        return look.ledger.spent()
+            _rehearse(estimator, count, own, sizes)
+        return own.spent()
 
 
 def charges(model: Any) -> bool:
