@@ -21,7 +21,7 @@ from tacit.cli.guard.register import Guarding, Register, state_folder
 from tacit.errors import InvalidInput, LedgerError
 from tacit.privacy.ledger import Ledger
 
-__all__ = ["BESIDE", "Asked", "Guard", "named_ledger", "peek"]
+__all__ = ["BESIDE", "Asked", "Guard", "guarded_by", "named_ledger", "peek"]
 
 BESIDE = ".ledger.db"
 VARIABLE = "TACIT_LEDGER"
@@ -283,11 +283,20 @@ def _identity(path: Path) -> str:
 
 def peek(asked: Asked) -> Path | None:
     """Return the ledger that a run would charge, None for a new one; nothing is written."""
+    return _place(asked, _known(asked))
+
+
+def guarded_by(asked: Asked) -> list[Path]:
+    """Return the ledgers that guard these very rows; nothing is written."""
+    with_rows = [guard.path for guard in _known(asked) if guard.rows]
+    return with_rows or ([asked.beside] if asked.beside.exists() else [])
+
+
+def _known(asked: Asked) -> list[Guarding]:
     if not (state_folder() / "ledgers.db").exists():
-        return _place(asked, [])
+        return []
     with Register() as register:
-        data = fingerprint(asked.pieces(), asked.task, register.key)
-        return _place(asked, register.guarding(data))
+        return register.guarding(fingerprint(asked.pieces(), asked.task, register.key))
 
 
 def _lock(folder: Path) -> int | None:
