@@ -325,7 +325,8 @@ class MultiTaskEstimator(BaseEstimator):
         names = self.task_names_
         if tasks is None and len(names) > 1:
             raise InvalidInput(
-                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per row"
+                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per "
+                "row (scikit-learn's own scorers do not: use those of tacit.model_selection)"
             )
         if tasks is None:
             return np.zeros(n_rows, dtype=np.int64)
@@ -404,6 +405,7 @@ class MultiTaskEstimator(BaseEstimator):
         party : name of a task: the page is that party's own
         title : heading of the page
         billboard : the run's releases, where the model was loaded from files and has none
+        seen : whether the model may have learned from X; the page then says that it is no test
 
         See Also
         --------
