@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit._files import write_whole
-from tacit.errors import ModelFileError
+from tacit.errors import LedgerError, ModelFileError
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.noise.entropy import Entropy, KeyedEntropy, entropy_from
@@ -111,6 +111,12 @@ class Checkpoint:
         A run that fails after its first charge is left open, to be taken up again.
         """
         known = ledger.knows(self.run)
+        alone = ledger.path == ":memory:"  # made for this process; it counts no other run either
+        if not known and not alone and any((self.folder / self._POSTINGS).glob("*.npz")):
+            raise LedgerError(
+                f"{ledger.path}: does not hold the run whose releases lie in {self.folder}; "
+                "restore the ledger that they were charged to, or fit anew"
+            )
         reservation = ledger.resume(self.run, settled=True) if known else reserve(self.run)
         billboard = Billboard.load(self.folder / self._POSTINGS, reservation)
         try:
