@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tacit._types import Array, IntArray
 from tacit.numerics.stacks import eigh
@@ -20,6 +21,7 @@ __all__ = ["Likely", "Moments", "SharedModels", "agreement", "shared_models", "s
 # Shares of the answers' variance that a common model may explain, in likely ones: bounded, so that
 # evidence cannot run away.
 _SHARES = np.geomspace(0.02, 4.0, 16)
+_HYPER = -0.5 * np.log(_SHARES) ** 2
 _LIKELY_SIZE, _SIZE_VARIANCE = 0.8, 0.02  # of a row's mean squared norm, which frames aim at
 # Variance of a site's coefficient about the common one, in noise variances; where less is likely to
 # be explained than half of the answers' variance, sites are taken to differ by as much less.
@@ -138,7 +140,8 @@ class SharedModels:
     basis, values
         Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
     gain
-        Evidence of the common model against none, base and all: log Bayes factor (p,).
+        Evidence of a common model, base and all, against models that have nothing in common: log
+        Bayes factor (p,).
     """
 
     bayes: Array
@@ -198,6 +201,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
     level, flat = _level(moments, likely), _flat(values, vectors, likely.constant)
+    expected = likely.share * level
     whole = seen
     if likely.base is not None:
         whole = seen + values[:, :, None] * np.einsum("pji,jk->pik", vectors, likely.base)
@@ -205,7 +209,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     for _ in range(4):
         differ = _DIFFERENCE * likely.share * noise
         other = _other_variance(moments, values, noise, differ, believed**2 * size)
-        variance, evidence = _preferred_variance(seen, flat, values, other, likely.share * level)
+        variance = _preferred_variance(seen, flat, values, other, expected)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -213,7 +217,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         noise = np.clip(level - explained / k, _LEAST_NOISE * level, level)
         size = np.einsum("pik,pik->p", model, model) / k
     left = variance[:, None] * other / (variance[:, None] * values**2 + other)
-    plain = seen / (values + _ridge(moments, likely.share * level)[:, None])[:, :, None]
+    plain = seen / (values + _ridge(moments, expected)[:, None])[:, :, None]
     return SharedModels(
         bayes=vectors @ model,
         ridge=vectors @ plain,
@@ -222,8 +226,41 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         variance=variance,
         basis=vectors,
         values=values,
-        gain=evidence - _density(whole, flat, other),
+        gain=_gain(moments, values, (seen, whole), flat, noise, believed**2 * size, expected),
     )
+
+
+def _gain(
+    moments: Moments,
+    values: Array,
+    told: tuple[Array, Array],
+    flat: Array,
+    noise: Array,
+    size: Array,
+    expected: Array,
+) -> Array:
+    """Return the log Bayes factor (p,) of a common model against models with nothing in common.
+
+    ``told`` is g beside the base, which a common model has to explain, and g with it, which others
+    have. Either way models have the same size, integrated over what is likely; in the second case
+    all of it is differences of sites. So little information says little, and much information
+    without a common model speaks *against* one.
+    """
+    each = (moments.apart / moments.count**2)[:, None]
+    nothing = np.zeros_like(noise)
+    plain = _other_variance(moments, values, noise, nothing, size)
+    alone = _other_variance(moments, values, noise, nothing, nothing)
+    prior = (expected / values.sum(axis=1))[:, None] * values**2
+    common, apart = prior * (1 + _DIFFERENCE * each), prior * (1 + _DIFFERENCE) * each
+    seen, whole = told
+    return _integrated(seen, flat, common, plain) - _integrated(whole, flat, apart, alone)
+
+
+def _integrated(seen: Array, flat: Array, prior: Array, other: Array) -> Array:
+    """Return the log density (p,) of g ~ N(0, share · prior + other), integrated over the share."""
+    # Shares on the last axis of a copy: the order of additions depends on no other reader.
+    score = np.stack([_density(seen, flat, share * prior + other) for share in _SHARES], axis=1)
+    return np.asarray(logsumexp(score + _HYPER, axis=1) - logsumexp(_HYPER))
 
 
 def _level(moments: Moments, likely: Likely) -> Array:
@@ -261,18 +298,16 @@ def _flat(values: Array, vectors: Array, constant: Array | None) -> Array:
 
 def _preferred_variance(
     seen: Array, flat: Array, values: Array, other: Array, likely: Array
-) -> tuple[Array, Array]:
-    """Return the prior variance with the most evidence, and the log density under it, (p,) each.
+) -> Array:
+    """Return the prior variance with the most evidence, (p,).
 
     Candidates are multiples of what a model is ``likely`` to explain of the answers' variance, so
     that they mean the same in any number of dimensions. What is seen along ``flat`` is not counted.
     """
     variances = _SHARES[:, None] * likely / values.sum(axis=1)  # (a, p)
     score = np.stack([_density(seen, flat, one[:, None] * values**2 + other) for one in variances])
-    hyper = -0.5 * np.log(_SHARES) ** 2
-    best = np.argmax(score + hyper[:, None], axis=0)[None]
-    found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
-    return found, evidence
+    best = np.argmax(score + _HYPER[:, None], axis=0)[None]
+    return np.asarray(np.take_along_axis(variances, best, axis=0)[0])
 
 
 def _density(seen: Array, flat: Array, variance: Array) -> Array:
