@@ -20,7 +20,13 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
+from tacit.numerics.moment_prior import (
+    Moments,
+    SharedModels,
+    agreement,
+    evidence_by_site,
+    shared_models,
+)
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
@@ -44,8 +50,8 @@ _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
 # what was released, less the logarithm of the site's rows by direction, within limits (a site of
 # few rows has little to lose), and less where noise is loud.
-_FEWEST, _MOST = -1.0, 1.5
-_MOST_FAVOUR, _LEAST_FAVOUR, _UNKNOWN, _DOUBT = 3.0, -8.0, -1.0, 2.0
+_BY_ROWS, _DOUBT = 1.0, 2.0
+_MOST_FAVOUR, _LEAST_FAVOUR, _UNKNOWN = 3.0, -8.0, -1.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -82,6 +88,14 @@ class SharedMomentsPublic:
     def models(self) -> SharedModels:
         """Return the common model of all sites."""
         return shared_models(self.everybody(), self.frame.likely)
+
+    def gain(self, *, apart: bool) -> Array:
+        """Return the evidence for a common model: by site that reads it (``apart``), and of all."""
+        everybody, models = self.everybody(), self.models()
+        if not apart or self.sites is None or self.weights is None:
+            return models.gain
+        heard = self.weights > 1e-6 * self.weights.max()
+        return evidence_by_site(self.sites, everybody, models, self.frame.likely, heard)
 
 
 @dataclass(frozen=True)
@@ -247,7 +261,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             sites,
             self._moment_weights(release, variance),
             public.precision + (4 / variance if variance > 0 else math.inf),
-            -math.inf if public.sites is None else float(public.models().gain[0]),
+            -math.inf if public.sites is None else float(public.gain(apart=self.by_site)[-1]),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -368,7 +382,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
-        favour = self._favour(home, public, others.gain)
+        gain = public.gain(apart=True)[home.positions] if self.by_site else others.gain
+        favour = self._favour(home, public, gain)
         kept = frame.kept(home.outputs[0])[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
@@ -401,7 +416,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         nothing is known in favour of it.
         """
         rows = home.outputs[0]
-        against = np.clip(np.log(rows.counts / self._directions), _FEWEST, _MOST)
+        against = np.clip(np.log(rows.counts / self._directions), -_BY_ROWS, _BY_ROWS)
         doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
         odds = np.maximum(public.evidence, evidence) - against - doubt
         odds = np.clip(odds, _LEAST_FAVOUR, _MOST_FAVOUR)
