@@ -50,7 +50,8 @@ _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
 # what was released, less the logarithm of the site's rows by direction, within limits (a site of
 # few rows has little to lose), and less where noise is loud.
-_BY_ROWS, _DOUBT = 1.0, 2.0
+_BY_ROWS = {"squared": (-1.0, 1.0), "logistic": (-1.0, 0.0)}
+_DOUBT = 2.0
 _MOST_FAVOUR, _LEAST_FAVOUR, _UNKNOWN = 3.0, -8.0, -1.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
@@ -416,7 +417,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         nothing is known in favour of it.
         """
         rows = home.outputs[0]
-        against = np.clip(np.log(rows.counts / self._directions), -_BY_ROWS, _BY_ROWS)
+        against = np.clip(np.log(rows.counts / self._directions), *_BY_ROWS[self.loss.name])
         doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
         odds = np.maximum(public.evidence, evidence) - against - doubt
         odds = np.clip(odds, _LEAST_FAVOUR, _MOST_FAVOUR)
