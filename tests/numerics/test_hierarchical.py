@@ -14,6 +14,11 @@ from tacit.tasks import TaskSet
 SIZES = [1, 2, 5, 9, 17, 40]
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["few", "many"])
+def _kernels(request, monkeypatch):
+    monkeypatch.setattr(Frame.__init__, "__defaults__", (True, request.param))
+
+
 def _frame(d, *, intercept=True):
     rng = np.random.default_rng(5)
     origin = rng.normal(size=d) if intercept else np.zeros(d)

@@ -15,6 +15,7 @@ from tacit.methods import estimator_class, methods
 from tacit.privacy import Adjacency, Norm, SecondMoment, Unit, VectorClip, mechanism
 from tacit.privacy.accounting import compose
 from tacit.privacy.noise.perturb import SeededEntropy
+from tacit.privacy.plan import least_epsilon
 
 # Methods that protect whole tasks; shared moments protects rows and needs their number.
 OF_ROWS = ("shared-moments", "asynchronous")
@@ -241,3 +242,34 @@ def test_the_table_of_the_scale_page_is_the_plans():
         cells += [lines["curator memory"], f"{planned.noise_to_signal:.2g}"]
         label = f"{method}, with a clip" if clip else method
         assert f"| 10{power} | {label} | {' | '.join(cells)} |" in text
+
+
+def test_the_least_budget_is_where_something_stands_out():
+    def at(epsilon):
+        return plan("mean-regularized", 50, 8, epsilon=epsilon)
+
+    least = least_epsilon(at)
+    assert at(least).drowned <= 1 < at(least / 1.1).drowned
+    assert least_epsilon(lambda epsilon: plan("single-task", 50, 8)) is None
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "word"), [(10**5, "nothing"), (10**7, "exact sums"), (2, "is released")]
+)
+def test_a_plan_says_what_breaks_first(n_tasks, word):
+    planned = plan("low-rank", n_tasks, 20, epsilon=1.0)
+    assert word in planned.breaks_first
+    assert planned.breaks_first in planned.table()
+
+
+def test_the_sum_that_a_plan_calls_too_large_is_refused():
+    most = plan("low-rank", 10**4, 20).most_tasks
+    assert most == SecondMoment.most_messages
+    with pytest.raises(InvalidInput, match="add up exactly"):
+        SecondMoment(1.0).check_count(most + 1)
+
+
+def test_curator_time_grows_with_tasks_and_reaches_hours_at_a_billion():
+    seconds = [plan("low-rank", 10**k, 50).curator_seconds for k in (4, 6, 9)]
+    assert 50 < seconds[1] / seconds[0] <= 100
+    assert 3600 < seconds[2] < 10 * 86_400

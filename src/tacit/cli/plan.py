@@ -42,7 +42,10 @@ def plan(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Print the noise, the bytes and the memory of a run, from public numbers only.
+    """Print the noise, the bytes, memory and time of a run, from public numbers only.
+
+    Last come what stands in the way of a run of this size, and the smallest ε at which anything
+    that is released could stand out of its noise.
 
     Whole parties or single rows? How many parties, how many rows? With --protect and --rows the
     first method is planned whose releases can stand out of their noise.
@@ -53,6 +56,7 @@ def plan(
     output = begin(quiet=quiet, as_json=json)
     from tacit.cli.run.build import build
     from tacit.methods import advise
+    from tacit.privacy.plan import least_epsilon
 
     given = {
         "epsilon": epsilon,
@@ -78,4 +82,14 @@ def plan(
     estimator = build(method, kind, given, settings)
     made = estimator.plan(tasks, features, n_outputs=outputs, n_rows=rows)
     output.show(made.table())
-    output.result(dataclasses.asdict(made))
+    told = {"breaks_first": made.breaks_first}
+    if hasattr(estimator, "epsilon"):
+        least = least_epsilon(
+            lambda trial: estimator.set_params(epsilon=trial).plan(
+                tasks, features, n_outputs=outputs, n_rows=rows
+            )
+        )
+        enough = "none up to 10,000" if least is None else f"about {least:.2g}"
+        output.show(f"smallest ε at which sharing can help: {enough}")
+        told["least_epsilon"] = least
+    output.result({**dataclasses.asdict(made), **told})

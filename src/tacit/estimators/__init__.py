@@ -7,8 +7,9 @@ A file in this package is found by itself: the estimators in its ``__all__`` bec
 import importlib
 import pkgutil
 
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
+from tacit.estimators._base import MultiTaskEstimator
 from tacit.estimators._files import load
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator
 from tacit.estimators.asynchronous import AsynchronousClassifier, AsynchronousRegressor
 from tacit.estimators.averaged import AveragedClassifier, AveragedRegressor

@@ -12,8 +12,8 @@ import numpy as np
 from tacit import _check
 from tacit._types import Array
 from tacit.errors import InvalidInput
-from tacit.estimators._base import MultiTaskClassifier
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule

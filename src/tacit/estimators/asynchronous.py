@@ -11,8 +11,8 @@ import numpy as np
 
 from tacit import _check
 from tacit.errors import InvalidInput
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.ledger import Ledger

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.estimators._base import (
-    Learned,
-    MultiTaskClassifier,
-    MultiTaskRegressor,
-    outputs,
-)
+from tacit.estimators._base import Learned, outputs
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit

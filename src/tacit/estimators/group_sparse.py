@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tacit import _check
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._structured import PUBLISHED, StructuredEstimator
 
 __all__ = ["GroupSparseClassifier", "GroupSparseRegressor"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._structured import StructuredEstimator
 
 __all__ = ["LowRankClassifier", "LowRankRegressor"]

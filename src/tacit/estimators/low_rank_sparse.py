@@ -6,8 +6,8 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from tacit import _check
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, anything, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Sizes
 from tacit.estimators._structured import PUBLISHED, StructuredEstimator
 from tacit.joint.decomposed import choose_decomposed_strengths, fit_decomposed

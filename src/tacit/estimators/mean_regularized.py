@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._base import Learned, outputs
 from tacit.estimators._hierarchical import HierarchicalEstimator
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Sizes
 from tacit.joint.mean import joint_mean, select_alpha
 from tacit.privacy.ledger import Ledger

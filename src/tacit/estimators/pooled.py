@@ -8,13 +8,9 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import Array
-from tacit.estimators._base import (
-    Learned,
-    MultiTaskClassifier,
-    MultiTaskRegressor,
-    outputs,
-)
+from tacit.estimators._base import Learned, outputs
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
 from tacit.privacy.plan import Plan

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from tacit import _check
 from tacit.errors import InvalidInput
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit import _check
-from tacit.estimators._base import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._hierarchical import HierarchicalEstimator
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Sizes
 from tacit.privacy.ledger import Ledger
 from tacit.protocols.hierarchical import HierarchicalProtocol, HierarchicalPublic

@@ -10,13 +10,9 @@ import numpy as np
 from tacit import _check
 from tacit._types import Array
 from tacit.engines.gathering import stacked_in_file
-from tacit.estimators._base import (
-    Learned,
-    MultiTaskClassifier,
-    MultiTaskRegressor,
-    outputs,
-)
+from tacit.estimators._base import Learned, outputs
 from tacit.estimators._constraints import Constraints, rule
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._weighted import WeightedRows
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tacit._types import Array
-from tacit.estimators._base import Learned, MultiTaskClassifier, MultiTaskRegressor, outputs
+from tacit.estimators._base import Learned, outputs
 from tacit.estimators._hierarchical import HierarchicalPrior
+from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import Sizes
 from tacit.estimators._structured import alone
 from tacit.joint.structured import StructuredFit

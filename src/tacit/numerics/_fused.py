@@ -7,33 +7,16 @@ Numba and compiling cost about a second, which a small fit must not pay.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-import numba
 import numpy as np
 
 from tacit._types import AnyArray
+from tacit.numerics._blocks import compiled
 
 __all__ = ["fused_gradient"]
 
-# Sums may be reassociated and fused (that is what lets the loops use vector registers), but NaN
-# and infinity keep their meaning, so bad values still show in the result.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, cached on disk where a cache can be written."""
-    try:
-        compiled = numba.njit(cache=True, nogil=True, fastmath=_FASTMATH, error_model="numpy")(
-            function
-        )
-    except RuntimeError:  # no writable place for the cache: compile again in every process
-        compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
-    return compiled
-
-
-@_compiled
+@compiled
 def fused_gradient(
     X: AnyArray,
     y: AnyArray,

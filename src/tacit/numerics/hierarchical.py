@@ -15,19 +15,20 @@ update carries the intercept:
     D = 1 + τ_b⟨1, 1⟩,   b − μ_b = τ_b⟨1, r⟩/D,   w − μ_w = τ_w S SᵀXᵀA⁻¹(r − (b − μ_b)·1),
     quad = ⟨r, r⟩ − τ_b⟨1, r⟩²/D,   log det V = log det A + log D.
 
-Every ⟨·, ·⟩ comes from one eigendecomposition of SᵀXᵀXS, so a shape costs one decomposition for
-all its strengths. All of it needs the task's Gram matrix only.
+Every ⟨·, ·⟩ comes from one eigendecomposition or, where there are many tasks, one tridiagonal form
+of SᵀXᵀXS, so a shape costs one for all its strengths. All of it needs the task's Gram matrix only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
 
 from tacit._types import Array
+from tacit.numerics.bands import Bands, inverses, solutions
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
@@ -38,23 +39,31 @@ __all__ = ["Candidates", "Frame", "ScoreForm", "SquaredTasks", "finite_rows", "f
 _LEAST_ENERGY = 1e-12  # of the targets' sum of squares: below it the arithmetic has no say
 _LARGEST = 1e100  # of a Gram matrix's entries
 _CHUNK = 1 << 21  # numbers in a temporary array
+_MANY = 20_000  # slopes in all: fewer are fitted before a compiled kernel is loaded
 
 
 @dataclass(frozen=True)
 class Frame:
     """The public coordinates of the features: z = (x − origin)/scale, and 1 if ``intercept``.
 
-    Without an intercept the origin is zero: there is nothing to take its shift up.
+    Without an intercept the origin is zero: there is nothing to take its shift up. ``many`` says
+    that so many tasks are fitted, here or elsewhere, that squared losses use compiled kernels: the
+    last bits of a task's numbers depend on it, so that it must be public and the same for all.
     """
 
     origin: Array
     scale: Array
     intercept: bool = True
+    many: bool = False
 
     @property
     def size(self) -> int:
         """Length p of a model."""
         return self.origin.size + self.intercept
+
+    def among(self, n_tasks: int) -> Frame:
+        """Return the frame of so many tasks, wherever they are."""
+        return replace(self, many=n_tasks * self.origin.size >= _MANY)
 
     def rows(self, X: Array) -> Array:
         """Return features (…, d) in these coordinates, without the constant."""
@@ -194,8 +203,19 @@ class SquaredTasks:
         squares score of μ. Its size is that of the targets, however far out a row lies.
         """
         parts = self._parts(self.frame.size**2)
-        found = [self._score_form(part, slope, level).at(mean) for part in parts]
-        return np.concatenate(found)
+        if not self.frame.many:
+            found = [self._score_form(part, slope, level).at(mean) for part in parts]
+            return np.concatenate(found)
+        nu = mean / self._deviations(slope, level)
+        pulled = self._deviations(slope, level) * self.cross + nu
+        solved = [solutions(self._whitened(part, slope, level), pulled[part]) for part in parts]
+        return finite_rows(np.concatenate(solved) - nu)
+
+    def _whitened(self, part: slice, slope: float, level: float) -> Array:
+        """Return I + RGR of some tasks, (b, p, p)."""
+        deviations = self._deviations(slope, level)
+        found: Array = self.gram[part] * np.outer(deviations, deviations)
+        return found + np.eye(len(deviations))
 
     def score_form(self, slope: float, level: float) -> ScoreForm:
         """Return the scores as functions of the mean, for many means at little cost."""
@@ -215,6 +235,10 @@ class SquaredTasks:
     def _score_form(self, part: slice, slope: float, level: float) -> ScoreForm:
         """Invert I + RGR block by block, from the eigenvectors of the slopes' block."""
         d, deviations = self.frame.origin.size, self._deviations(slope, level)
+        if self.frame.many:
+            keep = inverses(self._whitened(part, slope, level))
+            pull = (keep @ (deviations * self.cross[part])[:, :, None])[:, :, 0]
+            return ScoreForm(pull, keep, deviations)
         spectrum = self._spectrum(part, None)
         share = 1 / (1 + slope * spectrum.values)
         keep = np.empty((len(share), self.frame.size, self.frame.size))
@@ -236,7 +260,7 @@ class SquaredTasks:
         Under Jeffreys' prior 1/σ² it is −(n/2)·log quad − ½ log det V up to a constant of the task.
         """
         found = np.empty((len(self.counts), *candidates.shape))
-        for part, s, _, inner in self._cells(candidates):
+        for part, s, inner in self._cells(candidates):
             found[part, s] = self._log_evidence(part, inner)
         return finite_rows(found.reshape(len(found), -1))
 
@@ -250,12 +274,12 @@ class SquaredTasks:
         weights = log_weights.reshape(candidates.shape)
         models = np.zeros((len(self.counts), self.frame.size))
         total, best = np.zeros(len(models)), np.full(len(models), -np.inf)
-        for part, s, spectrum, inner in self._cells(candidates):
+        for part, s, inner in self._cells(candidates):
             logs = self._log_evidence(part, inner) + weights[s]
             top = np.maximum(best[part], logs.max(axis=(1, 2)))
             fade = np.exp(best[part] - top)
             share = np.exp(logs - top[:, None, None])
-            moved = self._moved(spectrum, inner, share)
+            moved = self._moved(inner, share)
             mass = share.sum(axis=(1, 2))
             moved += mass[:, None] * candidates.means[s]
             models[part] = models[part] * fade[:, None] + moved
@@ -264,12 +288,10 @@ class SquaredTasks:
         sound = np.isfinite(models).all(axis=1) & np.isfinite(logs)
         return finite_rows(models), np.where(sound, logs, logsumexp(log_weights))
 
-    def _moved(self, spectrum: _Spectrum, inner: _Cell, share: Array) -> Array:
+    def _moved(self, inner: _Cell, share: Array) -> Array:
         """Return what a cell's posterior means add to its mean, summed with weights (b, a, c)."""
-        along = (inner.inverse * inner.seen[:, None]) * share.sum(axis=2)[:, :, None]
         offset = (share * inner.offset).sum(axis=2)
-        along -= inner.inverse * spectrum.ones[:, None] * offset[:, :, None]
-        moved = spectrum.back(along.sum(axis=1))
+        moved = inner.slopes(share.sum(axis=2), offset)
         return np.column_stack([moved, offset.sum(axis=1)]) if self.frame.intercept else moved
 
     def _log_evidence(self, part: slice, inner: _Cell) -> Array:
@@ -308,38 +330,79 @@ class SquaredTasks:
         least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
         return left[:, :d], ones, np.maximum(square, least)
 
-    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, _Spectrum, _Cell]]:
+    def _cells(self, candidates: Candidates) -> Iterator[tuple[slice, int, _Cell]]:
         d = self.frame.origin.size
         width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
         for part in self._parts(width):
-            for s, root in enumerate(candidates.shapes):
-                spectrum = self._spectrum(part, root)
-                yield part, s, spectrum, self._cell(part, spectrum, candidates.means[s], candidates)
+            for s, (root, mean) in enumerate(zip(candidates.shapes, candidates.means, strict=True)):
+                cross, ones, square = self._residual(part, mean)
+                made = self._banded if self.frame.many else self._eigen
+                sums, slopes = made(part, root, cross, candidates.slopes)
+                yield part, s, self._cell(part, ones, square, candidates.levels, sums, slopes)
 
-    def _cell(self, part: slice, spectrum: _Spectrum, mean: Array, candidates: Candidates) -> _Cell:
-        cross, ones, square = self._residual(part, mean)
+    def _eigen(
+        self, part: slice, root: Array | None, cross: Array, taus: Array
+    ) -> tuple[_Sums, _Slopes]:
+        spectrum = self._spectrum(part, root)
         seen = spectrum.turned(cross)
-        slopes = candidates.slopes[None, :, None]
-        scaled = slopes * spectrum.values[:, None]
-        inverse = slopes / (1 + scaled)
-        rr = square[:, None] - (inverse * seen[:, None] ** 2).sum(axis=2)
-        one_r = ones[:, None] - (inverse * (seen * spectrum.ones)[:, None]).sum(axis=2)
-        one_one = spectrum.counts[:, None] - (inverse * spectrum.ones[:, None] ** 2).sum(axis=2)
-        levels = candidates.levels
+        scaled = taus[None, :, None] * spectrum.values[:, None]
+        inverse = taus[None, :, None] / (1 + scaled)
+        sums = (
+            (inverse * seen[:, None] ** 2).sum(axis=2),
+            (inverse * (seen * spectrum.ones)[:, None]).sum(axis=2),
+            (inverse * spectrum.ones[:, None] ** 2).sum(axis=2),
+            np.log1p(scaled).sum(axis=2),
+        )
+
+        def slopes(first: Array, second: Array) -> Array:
+            along = (inverse * seen[:, None]) * first[:, :, None]
+            along -= inverse * spectrum.ones[:, None] * second[:, :, None]
+            return spectrum.back(along.sum(axis=1))
+
+        return sums, slopes
+
+    def _banded(
+        self, part: slice, root: Array | None, cross: Array, taus: Array
+    ) -> tuple[_Sums, _Slopes]:
+        """Do as `_eigen`, from tridiagonal forms."""
+        d = self.frame.origin.size
+        inner = self.gram[part, :d, :d]
+        ones = self.gram[part, :d, d] if self.frame.intercept else np.zeros_like(cross)
+        if root is not None:
+            inner = root.T @ inner @ root
+            cross, ones = ((v[:, None, :] @ root)[:, 0] for v in (cross, ones))
+        bands = Bands.of(inner, cross, ones)
+
+        def slopes(first: Array, second: Array) -> Array:
+            found = bands.solutions(taus, first, second)
+            return found if root is None else (found[:, None, :] @ root.T)[:, 0]
+
+        return bands.sums(taus), slopes
+
+    def _cell(
+        self, part: slice, ones: Array, square: Array, levels: Array, sums: _Sums, slopes: _Slopes
+    ) -> _Cell:
+        rr, one_r = square[:, None] - sums[0], ones[:, None] - sums[1]
+        one_one = self.counts[part, None] - sums[2]
         spread = 1 + levels * np.maximum(one_one, 0.0)[:, :, None]
         offset = levels * one_r[:, :, None] / spread
         quad = rr[:, :, None] - offset * one_r[:, :, None]
         least = _LEAST_ENERGY * np.maximum(self.energy[part], 1e-280)
-        volume = np.log1p(scaled).sum(axis=2)[:, :, None] + np.log(spread)
-        return _Cell(seen, inverse, offset, np.maximum(quad, least[:, None, None]), volume)
+        volume = sums[3][:, :, None] + np.log(spread)
+        return _Cell(slopes, offset, np.maximum(quad, least[:, None, None]), volume)
+
+
+_Sums = tuple[Array, Array, Array, Array]
+"""With s = SᵀXᵀr, o = SᵀXᵀ1, N = τ_w(I + τ_w SᵀXᵀXS)⁻¹: sᵀNs, sᵀNo, oᵀNo, −log det(N/τ_w)."""
+_Slopes = Callable[[Array, Array], Array]
+"""What gives S Σ_a N_a(f_a s − g_a o), (b, d), for f and g (b, a)."""
 
 
 @dataclass(frozen=True)
 class _Cell:
     """One shape at all strengths: ``offset``, ``quad`` and ``volume`` are (b, a, c)."""
 
-    seen: Array  # UᵀSᵀXᵀr (b, d)
-    inverse: Array  # τ_w/(1 + τ_w λ) (b, a, d)
+    slopes: _Slopes
     offset: Array
     quad: Array
     volume: Array

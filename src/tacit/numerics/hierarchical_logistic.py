@@ -10,15 +10,17 @@ log-likelihood − penalty − ½ log det(I + RᵀZᵀ diag(p(1 − p)) Z R) wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.hierarchical import Candidates, Frame, finite_rows, frame_rows
+from tacit.numerics.logistic_dual import DualPath, dual_path, is_small
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
@@ -48,8 +50,9 @@ class LogisticTasks:
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            for _, _, moved in self._modes(bucket, prior):
-                scores[bucket.tasks] = moved[:, 0] / root[: self.frame.size]
+            for modes in self._modes(bucket, prior, evidence=False):
+                moved = modes.summed(np.ones((len(bucket.tasks), 1)))
+                scores[bucket.tasks] = moved / root[: self.frame.size]
 
         batched_map(fill, self._buckets(1))
         return finite_rows(scores)
@@ -60,8 +63,8 @@ class LogisticTasks:
 
         @np.errstate(all="ignore")
         def fill(bucket: Bucket) -> None:
-            for cells, evidence, _ in self._modes(bucket, candidates):
-                found[bucket.tasks, cells] = evidence
+            for modes in self._modes(bucket, candidates):
+                found[bucket.tasks, modes.cells] = modes.evidence
 
         batched_map(fill, self._buckets(candidates.levels.size))
         return finite_rows(found)
@@ -75,13 +78,13 @@ class LogisticTasks:
         def fill(bucket: Bucket) -> None:
             b = len(bucket.tasks)
             top, total, model = np.full(b, -np.inf), np.zeros(b), np.zeros((b, p))
-            for cells, evidence, moved in self._modes(bucket, candidates):
-                logs = evidence + log_weights[cells]
+            for modes in self._modes(bucket, candidates):
+                logs = modes.evidence + log_weights[modes.cells]
                 before, top = top, np.maximum(top, logs.max(axis=1))
                 kept, weights = np.exp(before - top), np.exp(logs - top[:, None])
                 total = kept * total + weights.sum(axis=1)
-                mean = candidates.means[cells.start // candidates.n_strengths]
-                added = (weights[:, None] @ moved)[:, 0] + weights.sum(axis=1)[:, None] * mean
+                mean = candidates.means[modes.cells.start // candidates.n_strengths]
+                added = modes.summed(weights) + weights.sum(axis=1)[:, None] * mean
                 model = kept[:, None] * model + added
             models[bucket.tasks] = model / total[:, None]
             totals[bucket.tasks] = top + np.log(total)
@@ -94,23 +97,90 @@ class LogisticTasks:
         return list(size_buckets(self.tasks.offsets, 2 * n_levels * self.frame.size))
 
     def _modes(
-        self, bucket: Bucket, candidates: Candidates
-    ) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield cells, log-evidence (b, c) and modes − μ (b, c, p), all levels of a slope at once.
-
-        From the strongest prior on slopes to the weakest, for every shape.
-        """
+        self, bucket: Bucket, candidates: Candidates, *, evidence: bool = True
+    ) -> Iterator[_Modes]:
+        """Yield the modes under every shape, some of its strengths at once."""
+        d = self.frame.origin.size
         rows = frame_rows(bucket, self.tasks.X, self.frame)
         labels = bucket.stack(np.asarray(self.tasks.y))
-        first = 0
-        for shape, mean in zip(candidates.shapes, candidates.means, strict=True):
-            reduced = _Reduced.of(rows, shape, self.frame.origin.size)
+        shares = bucket.shares(self.tasks.weights)
+        for number, (shape, mean) in enumerate(
+            zip(candidates.shapes, candidates.means, strict=True)
+        ):
+            first = number * candidates.n_strengths
             offset = (rows @ mean[:, None])[:, :, 0]
-            path = reduced.path(labels, bucket.shares(self.tasks.weights), offset, candidates)
-            for number, evidence, moved in path:
-                low = first + number * candidates.levels.size
-                yield slice(low, low + candidates.levels.size), evidence, moved
-            first += candidates.n_strengths
+            if is_small(rows.shape[1], d):
+                slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
+                path = _dual(slopes, offset, labels, shares, bucket, candidates, evidence)
+                cells = slice(first, first + candidates.n_strengths)
+                summed = partial(_expanded, path, slopes, shape)
+                yield _Modes(cells, path.evidence, summed)
+                continue
+            reduced = _Reduced.of(rows, shape, d)
+            for place, told, moved in reduced.path(labels, shares, offset, candidates):
+                low = first + place * candidates.levels.size
+                cells = slice(low, low + candidates.levels.size)
+                yield _Modes(cells, told, partial(_weigh, moved))
+
+
+@dataclass(frozen=True)
+class _Modes:
+    """Log-evidence (b, c) of some cells, and what sums modes − μ with weights (b, c) to (b, p)."""
+
+    cells: slice
+    evidence: Array
+    summed: Callable[[Array], Array]
+
+
+def _weigh(moved: Array, weights: Array) -> Array:
+    found: Array = (weights[:, None] @ moved)[:, 0]
+    return found
+
+
+def _dual(
+    slopes: Array,
+    offset: Array,
+    labels: Array,
+    shares: Array,
+    bucket: Bucket,
+    candidates: Candidates,
+    evidence: bool,
+) -> DualPath:
+    """Return the modes under one shape at all strengths."""
+    strengths = np.repeat(1 / candidates.slopes, candidates.levels.size)
+    free = (candidates.levels == 0).all()  # no intercept
+    levels = None if free else np.tile(1 / candidates.levels, candidates.slopes.size)
+    b = len(slopes)
+    return dual_path(
+        slopes,
+        offset,
+        labels,
+        shares,
+        bucket.counts,
+        np.tile(strengths, (b, 1)),
+        None if levels is None else np.tile(levels, (b, 1)),
+        np.tile(_order(candidates), (b, 1)),
+        accuracy=_ACCURACY,
+        evidence=evidence,
+    )
+
+
+def _expanded(path: DualPath, slopes: Array, shape: Array | None, weights: Array) -> Array:
+    """Return modes − μ summed with weights (b, c): one product for all cells."""
+    moved = _weigh(slopes, _weigh(path.coef, weights))
+    if shape is not None:
+        moved = (moved[:, None] @ shape.T)[:, 0]
+    if path.bordered:
+        return np.column_stack([moved, (weights * path.intercept).sum(axis=1)])
+    return moved
+
+
+def _order(candidates: Candidates) -> IntArray:
+    """Return the strengths from the strongest prior on slopes to the weakest, levels to and fro."""
+    places = np.arange(candidates.n_strengths).reshape(-1, candidates.levels.size)
+    places = places[np.argsort(candidates.slopes, kind="stable")]
+    places[1::2] = places[1::2, ::-1]
+    return places.ravel()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import LogisticLoss
 from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.logistic_dual import DualPath, dual_path, is_small
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, PriorFrame, alpha_table
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LogisticPath", "logistic_kfold", "logistic_paths"]
 
 _LOSS = LogisticLoss()
+_ACCURACY = 1e-12  # of a gradient, where a step more costs little
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,25 @@ def logistic_paths(
     left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
     evidence = np.empty((a, m))
 
+    def small(bucket: Bucket) -> None:
+        path = problem.dual(bucket)
+        models = frame.models(path.coef @ problem.frame.rows(bucket, problem.X), bucket.tasks)
+        for k in range(a):
+            coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(
+                models[:, k], path.intercept[:, k]
+            )
+            left_out[k, bucket.rows[bucket.mask]] = path.log_odds[:, k][bucket.mask]
+        losses = _LOSS.value(path.log_odds, bucket.stack(problem.y)[:, None])
+        shares = bucket.shares(problem.weights)[:, None]
+        loss = (shares * losses).sum(axis=2) / shares.sum(axis=2)
+        errors[:, bucket.tasks] = np.where(np.isfinite(loss), loss, np.inf).T
+        found = np.where(np.isfinite(path.evidence), path.evidence, -np.inf)
+        evidence[:, bucket.tasks] = found.T
+
     def fill(bucket: Bucket) -> None:
+        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1])):
+            small(bucket)
+            return
         reduced = problem.reduced(bucket)
         for k, stack, u in reduced.path(bucket.mask):
             V, b = reduced.expand(u)
@@ -194,6 +214,27 @@ class _Problem:
             raise InvalidInput("targets: labels must lie in {0, 1}; encode the classes first")
         table = alpha_table(alphas, len(tasks.offsets) - 1)
         return cls(tasks.X, y, frame, table, intercept, tasks.weights)
+
+    def dual(self, bucket: Bucket) -> DualPath:
+        """Return a bucket's path, strongest first, with log-odds of rows left out."""
+        shares, labels = bucket.shares(self.weights), bucket.stack(self.y)
+        alphas, levels = self.table[bucket.tasks], None
+        if self.intercept:
+            positives = np.sum(shares * labels, axis=1)
+            both = (positives > 0) & (positives < shares.sum(axis=1))
+            levels = np.where(both[:, None], 0.0, alphas)
+        return dual_path(
+            self.frame.rows(bucket, self.X),
+            np.broadcast_to(self.frame.predictions(bucket, self.X), bucket.mask.shape),
+            labels,
+            shares,
+            bucket.counts,
+            alphas,
+            levels,
+            np.argsort(-alphas, axis=1, kind="stable"),
+            accuracy=_ACCURACY,
+            left_out=True,
+        )
 
     def reduced(self, bucket: Bucket) -> _Reduced:
         rows = self.frame.rows(bucket, self.X)

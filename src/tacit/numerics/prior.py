@@ -83,6 +83,10 @@ class PriorFrame:
     mean: Array | None
     root: Array | None
 
+    def width(self, n_features: int) -> int:
+        """Return the number r of coordinates."""
+        return n_features if self.root is None else self.root.shape[1]
+
     def rows(self, bucket: Bucket, X: Array) -> Array:
         """Return the bucket's rows in the prior's coordinates, (b, n, r)."""
         stacked = bucket.stack(X)

@@ -1,11 +1,13 @@
-"""What a run would cost before anything is spent: noise, signal, bytes, memory.
+"""What a run would cost before anything is spent: noise, signal, bytes, memory, time.
 
-All of it is read off a `Schedule`; no method is known here by name.
+All of it is read off a `Schedule`; no method is known here by name. Times come from slopes that
+`benchmarks/suite.py` measures beside what is planned: they tell minutes from days, not more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tacit import _check
@@ -13,9 +15,15 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Round, Schedule
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
-__all__ = ["BYTES_PER_NUMBER", "Plan", "PlannedRelease"]
+__all__ = ["BYTES_PER_NUMBER", "Plan", "PlannedRelease", "least_epsilon"]
 
 BYTES_PER_NUMBER = 8
+# Seconds that one core of the curator's takes to add a number of a bounded message up, and to draw
+# the noise on a number of a release.
+SECONDS_PER_NUMBER, SECONDS_PER_NOISE = 4e-9, 2e-7
+_LARGEST_EPSILON, _SMALLEST_EPSILON = 1e4, 1e-6
+# What one curator, one link of 10 GB/s in all and a week are taken to bear.
+_MEMORY, _NETWORK, _TIME = 64e9, 10e9 * 7 * 86_400, 7 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,11 @@ class Plan:
     bytes_down: int
     bytes_total: int
     curator_memory: int
+    curator_seconds: float
+    most_tasks: int | None  # that one exact sum can hold; None: any number
     tasks_needed: float | None = None  # by a theorem's assumption, up to its constant
+    suggested_rounds: int | None = None  # by a theorem, its constants taken to be 1
+    suggested_pull: float | None = None  # λ, as a multiple of the smoothness of a task's loss
 
     @classmethod
     def of_schedule(
@@ -107,7 +119,8 @@ class Plan:
         delta: float,
     ) -> Plan:
         """Return the plan of a schedule for a public number of tasks."""
-        up = down = held = 0.0
+        up = down = held = seconds = 0.0
+        most = None
         for round in schedule.rounds:
             share = 1.0 if round.at_task else round.cohort.expected(n_tasks) / n_tasks
             size = math.prod(round.shape)
@@ -115,6 +128,11 @@ class Plan:
             up += round.turns * share * math.prod(round.sent)
             # Who speaks alone is answered alone.
             down += round.turns * (size if round.apart else released) * round.posted
+            seconds += round.turns * n_tasks * share * size * SECONDS_PER_NUMBER
+            if not round.at_task:
+                seconds += round.turns * size * SECONDS_PER_NOISE
+                limit = getattr(round.bound, "most_messages", None)
+                most = limit if most is None or limit is None else min(most, limit)
             # The sum, the noise, what is read off it and a copy on its way out.
             held = max(held, released * (1 if round.at_task else 4))
         unit = schedule.rounds[-1].unit if schedule.rounds else Unit.TASK
@@ -136,6 +154,8 @@ class Plan:
             bytes_down=math.ceil(down) * BYTES_PER_NUMBER,
             bytes_total=math.ceil(n_tasks * (up + down)) * BYTES_PER_NUMBER,
             curator_memory=math.ceil(held) * BYTES_PER_NUMBER,
+            curator_seconds=seconds,
+            most_tasks=most,
         )
 
     @classmethod
@@ -186,6 +206,36 @@ class Plan:
         """The worst ratio of the rounds; above 1 the noise drowns even perfect agreement."""
         return max((release.noise_to_signal for release in self.releases), default=0.0)
 
+    @property
+    def drowned(self) -> float:
+        """The noise-to-signal ratio of the best release, its turns averaged; inf without any."""
+        return min(
+            (release.noise_to_signal / math.sqrt(release.turns) for release in self.releases),
+            default=math.inf,
+        )
+
+    @property
+    def breaks_first(self) -> str:
+        """What stands in the way of a run of this size; "nothing" if nothing does."""
+        if not math.isfinite(self.epsilon):
+            return "nothing" if self.curator_memory <= _MEMORY else "the memory of one machine"
+        if not self.releases:
+            return "nothing is released: by choice, or because noise would drown it"
+        if self.drowned > 1:
+            return "noise: nothing that is released could stand out of it"
+        if self.most_tasks is not None and self.n_tasks > self.most_tasks:
+            return (
+                f"exact sums: at most {self.most_tasks:,} messages add up without rounding; run "
+                f"{math.ceil(self.n_tasks / self.most_tasks):,} groups of tasks apart"
+            )
+        if self.curator_memory > _MEMORY:
+            return f"the curator's memory: {_bytes(self.curator_memory)}"
+        if self.bytes_total > _NETWORK:
+            return f"the network: {_bytes(self.bytes_total)}; send a release once for many tasks"
+        if self.curator_seconds > _TIME:
+            return f"the curator's time: {_time(self.curator_seconds)} of one core"
+        return "nothing"
+
     def table(self) -> str:
         """Return the plan as lines of text."""
         rows = [
@@ -213,12 +263,17 @@ class Plan:
             ("down, one task", _bytes(self.bytes_down)),
             ("network, whole run", _bytes(self.bytes_total)),
             ("curator memory", _bytes(self.curator_memory)),
+            ("curator time", f"about {_time(self.curator_seconds)} of one core"),
+            ("breaks first", self.breaks_first),
         ]
         if self.tasks_needed is not None:
             enough = "yes" if self.n_tasks >= self.tasks_needed else "not by the theorems"
             rows.append(
                 ("enough tasks", f"{enough}: Assumption 1 asks for about {self.tasks_needed:,.3g}")
             )
+        if self.suggested_rounds is not None:
+            pull = f", λ about {self.suggested_pull:.2g} L" if self.suggested_pull else ""
+            rows.append(("by Theorems 3 and 5", f"{self.suggested_rounds:,} rounds{pull}"))
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
@@ -231,3 +286,29 @@ def _bytes(count: int) -> str:
         if count >= 1000**power:
             return f"{count / 1000**power:.3g} {unit}"
     return f"{count} B"
+
+
+def _time(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"
+
+
+def least_epsilon(planned: Callable[[float], Plan]) -> float | None:
+    """Return the smallest ε, to 5 %, whose plan lets something stand out of the noise.
+
+    Parameters
+    ----------
+    planned
+        Plan at a given ε; noise does not grow with it. None where no ε up to 10⁴ is enough.
+    """
+    low, high = _SMALLEST_EPSILON, _LARGEST_EPSILON
+    if planned(high).drowned > 1:
+        return None
+    if planned(low).drowned <= 1:
+        return low
+    while high > 1.05 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if planned(middle).drowned <= 1 else (middle, high)
+    return high

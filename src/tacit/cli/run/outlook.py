@@ -11,21 +11,12 @@ import typer
 from tacit.cli._output import current
 from tacit.errors import InvalidInput
 from tacit.methods import plan as plan_of
-from tacit.privacy.plan import Plan
+from tacit.privacy.plan import Plan, least_epsilon
 from tacit.privacy.unit import Unit
 
 __all__ = ["agree", "outlook"]
 
-_LARGEST = 1e4
 _ROW_METHOD = "shared-moments"
-
-
-def _drowned(plan: Plan) -> float:
-    """Return the noise-to-signal ratio of the best release, its turns averaged; inf without any."""
-    return min(
-        (release.noise_to_signal / math.sqrt(release.turns) for release in plan.releases),
-        default=math.inf,
-    )
 
 
 def outlook(estimator: Any, plan: Plan, n_outputs: int) -> str | None:
@@ -33,7 +24,7 @@ def outlook(estimator: Any, plan: Plan, n_outputs: int) -> str | None:
 
     Guarantee: read off public numbers only, like the plan itself.
     """
-    ratio, epsilon = _drowned(plan), getattr(estimator, "epsilon", math.inf)
+    ratio, epsilon = plan.drowned, getattr(estimator, "epsilon", math.inf)
     if not math.isfinite(epsilon) or ratio <= 1:
         return None
     who = f"{plan.n_tasks} {'party' if plan.n_tasks == 1 else 'parties'} at ε = {epsilon:.4g}"
@@ -57,19 +48,15 @@ def _larger(estimator: Any, plan: Plan, n_outputs: int) -> str:
     """Return the ε from which on something could be told from noise."""
     sizes = {"n_outputs": n_outputs, "n_rows": plan.n_rows}
 
-    def helps(epsilon: float) -> bool:
+    def planned(epsilon: float) -> Plan:
         trial = type(estimator)(**{**estimator.get_params(deep=False), "epsilon": epsilon})
-        return _drowned(trial.plan(plan.n_tasks, plan.n_features, **sizes)) <= 1
+        found: Plan = trial.plan(plan.n_tasks, plan.n_features, **sizes)
+        return found
 
-    low = high = float(estimator.epsilon)
-    while not helps(high):
-        low, high = high, 2 * high
-        if high > _LARGEST:
-            return ""
-    while high > 1.05 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if helps(middle) else (middle, high)
-    return f"ε ≥ {math.ceil(10 * high) / 10:g} would let something through"
+    least = least_epsilon(planned)
+    if least is None:
+        return ""
+    return f"ε ≥ {math.ceil(10 * least) / 10:g} would let something through"
 
 
 def _rows(plan: Plan, epsilon: float) -> str:
@@ -77,7 +64,7 @@ def _rows(plan: Plan, epsilon: float) -> str:
         return ""
     sizes = plan.n_tasks, plan.n_features
     rows = plan_of(_ROW_METHOD, *sizes, n_rows=plan.n_rows, epsilon=epsilon)
-    if _drowned(rows) > 1:
+    if rows.drowned > 1:
         return ""
     return (
         f"--method {_ROW_METHOD} protects single rows in place of whole parties, and could help at "

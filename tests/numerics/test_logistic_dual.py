@@ -1,0 +1,92 @@
+"""Small logistic tasks on their kernel matrices: the same fits as on the features' side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.numerics import hierarchical_logistic, logistic, logistic_paths, newton
+from tacit.numerics.hierarchical import Candidates, Frame
+from tacit.numerics.hierarchical_logistic import LogisticTasks
+from tacit.numerics.prior import Prior
+from tacit.tasks import TaskSet
+
+ALPHAS = np.logspace(-3, 3, 7)
+COUNTS = (1, 2, 3, 8, 9, 17, 30, 41, 64)
+
+
+def some_tasks(seed: int, d: int = 40, *, weighted: bool = False) -> TaskSet:
+    rng = np.random.default_rng(seed)
+    counts = np.array(COUNTS)
+    X = rng.standard_normal((int(counts.sum()), d))
+    y = (X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0).astype(float)
+    y[counts[:6].sum() : counts[:7].sum()] = 1.0  # one class only
+    weights = rng.uniform(0.2, 3.0, len(X)) if weighted else None
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return TaskSet(X, y, offsets, tuple(range(len(counts))), np.arange(len(X)), weights=weights)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_both_sides_find_the_same_path(monkeypatch, intercept, weighted, shared) -> None:
+    tasks = some_tasks(0, weighted=weighted)
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((40, 40))
+    prior = Prior(0.3 * rng.standard_normal(40), root @ root.T / 40) if shared else Prior()
+    found = logistic_paths(tasks, ALPHAS, prior=prior, intercept=intercept)
+    monkeypatch.setattr(logistic, "is_small", lambda *_: False)
+    monkeypatch.setattr(newton.newton, "__defaults__", (1e-13,))
+    other = logistic_paths(tasks, ALPHAS, prior=prior, intercept=intercept)
+    for name in ("coef", "intercept", "loo_predictions", "loo_errors", "log_evidence"):
+        expected = getattr(other, name)
+        assert np.allclose(getattr(found, name), expected, rtol=1e-6, atol=1e-6), name
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_both_sides_find_the_same_modes(monkeypatch, intercept) -> None:
+    tasks = some_tasks(2)
+    frame = Frame(np.zeros(40), np.ones(40), intercept)
+    rng = np.random.default_rng(3)
+    levels = np.array([0.1, 1.0, 10.0]) if intercept else np.zeros(1)
+    means = 0.2 * rng.standard_normal((2, frame.size))
+    shapes = (None, np.diag(rng.uniform(0.2, 2.0, 40)))
+    candidates = Candidates(means, np.array([0.01, 0.1, 1.0]), levels, shapes)
+    weights = rng.standard_normal(candidates.size)
+    home = LogisticTasks(frame, tasks)
+
+    def said() -> list[np.ndarray]:
+        evidence = home.evidence(candidates)
+        return [evidence, *home.averaged(candidates, weights), home.scores(means[0], 0.3, 2.0)]
+
+    found = said()
+    monkeypatch.setattr(hierarchical_logistic, "is_small", lambda *_: False)
+    for one, expected in zip(found, said(), strict=True):
+        assert np.allclose(one, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, 1e160])
+def test_a_task_with_bad_numbers_changes_no_bit_of_the_others(bad: float) -> None:
+    tasks = some_tasks(4)
+    X = np.concatenate([tasks.X, tasks.X])  # every size twice: neighbours in one stack
+    y = np.concatenate([tasks.y, tasks.y])
+    offsets = np.concatenate([tasks.offsets, tasks.offsets[1:] + len(tasks.X)])
+    both = TaskSet(X, y, offsets, tuple(range(2 * len(COUNTS))), np.arange(len(X)))
+    spoilt = X.copy()
+    spoilt[tasks.offsets[:-1]] = bad
+    hostile = TaskSet(spoilt, y, offsets, both.names, np.arange(len(X)))
+    clean, found = (logistic_paths(t, ALPHAS, intercept=True) for t in (both, hostile))
+    m = len(COUNTS)
+    assert np.array_equal(found.coef[:, m:], clean.coef[:, m:])
+    assert np.array_equal(found.loo_errors[:, m:], clean.loo_errors[:, m:])
+    assert np.array_equal(found.log_evidence[:, m:], clean.log_evidence[:, m:])
+    assert np.isfinite(found.coef).all()
+
+
+def test_a_task_alone_finds_the_same_bits() -> None:
+    tasks = some_tasks(5, weighted=True)
+    together = logistic_paths(tasks, ALPHAS, intercept=True)
+    for i in range(len(COUNTS)):
+        alone = logistic_paths(tasks.take_tasks(np.array([i])), ALPHAS, intercept=True)
+        assert np.array_equal(alone.coef[:, 0], together.coef[:, i])
+        assert np.array_equal(alone.log_evidence[:, 0], together.log_evidence[:, i])
