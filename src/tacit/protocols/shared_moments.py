@@ -50,7 +50,7 @@ _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
 # what was released, less the logarithm of the site's rows by direction, within limits (a site of
 # few rows has little to lose), and less where noise is loud.
-_BY_ROWS = {"squared": (-1.0, 1.0), "logistic": (-1.0, 0.0)}
+_BY_ROWS = {"squared": (0.0, 1.0), "logistic": (-1.0, 0.0)}
 _DOUBT = 2.0
 _MOST_FAVOUR, _LEAST_FAVOUR, _UNKNOWN = 3.0, -8.0, -1.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
