@@ -51,12 +51,17 @@ def refusals(live, say):
         )
         path.write_text(text)
 
-    for name, change in (("custom code", custom), ("unlisted class", unlisted)):
+    for name, change, reason in (
+        ("custom code", custom, "BYOC not permitted"),
+        ("unlisted class", unlisted, "np_trainer.NPTrainer"),
+    ):
         try:
             status, detail = job(change)
         except Exception as error:
             status, detail = "refused at submission", str(error)[:300]
-        say(f"refused: {name}", "COMPLETED" not in status, f"{status}: {detail}")
+        detail = detail if reason in detail else _logged(live, reason)
+        held = "COMPLETED" not in status and reason in detail
+        say(f"refused: {name}", held, f"{status}: {detail[:300]}")
 
     for name, changes, settings in (
         ("ε above the site's maximum", {"max_epsilon": 1e6}, {"epsilon": 2e6}),
@@ -74,6 +79,13 @@ def refusals(live, say):
     live.settings("birch")
 
     strangers(live, say)
+
+
+def _logged(live, text):
+    """Return the last line with a text of a site's own logs."""
+    logs = (live.place / "ash" / "kit").rglob("*log*.txt")
+    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if text in line), "nothing was logged")
 
 
 def strangers(live, say):

@@ -126,6 +126,7 @@ def prying(live, say):
     notes.write_text(json.dumps({"victim": victim}))
     here = os.environ.get("PYTHONPATH", "")
     live.restarted(liar, PYTHONPATH=f"{hostile[0]}{os.pathsep}{here}", TACIT_PRYING=str(notes))
+    wait_for(lambda: live.pids(victim, job=False), 60)
     parent = live.pids(victim, job=False)
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 2})
     try:

@@ -133,6 +133,27 @@ def test_a_message_that_no_honest_site_could_send_does_not_count(name):
             check_message(header, {"message": np.full(round.shape, 1e300)}, **about)
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        *(("moments, untrusted", rows) for rows in (0, -1, 2.5, True, 10**400, "60", 1 << 30)),
+        ("moments, secure", 1 << 30),
+    ],
+)
+def test_a_number_of_rows_that_nobody_has_is_refused(name, rows, tmp_path):
+    class Boasting(InProcess):
+        def ask(self, task, requests, seconds):
+            for site, answer in super().ask(task, requests, seconds):
+                boasts = task == "join" and site == "cedar"
+                yield site, pack({"rows": rows}) if boasts else answer
+
+    terms = terms_of(name)
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Refused, match=r"how many rows|another number of rows|add up exactly"):
+        Coordinator(tmp_path / "run", Boasting(sites), terms=terms).run()
+    closed(sites)
+
+
 # -- who takes part --------------------------------------------------------------------------------
 
 
