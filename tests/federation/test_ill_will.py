@@ -11,6 +11,7 @@ from tacit.errors import InvalidInput
 from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused
 from tacit.federation.gate import check_message
 from tacit.federation.house import Federation
+from tacit.federation.keys import make_identities
 from tacit.federation.seat import PEERS
 from tacit.federation.wire import pack
 from tacit.privacy import Billboard
@@ -197,7 +198,8 @@ def test_a_site_whose_key_is_another_than_before_ends_a_sum(tmp_path):
     assert known == json.loads((tmp_path / "birch" / PEERS).read_text())
     closed(sites)
     again = terms_of("moments, secure")
-    sites = sites_of(again, tmp_path, policy=Policy(50.0, 0.1))  # under a root of its own
+    other = make_identities(NAMES)
+    sites = sites_of(again, tmp_path, policy=Policy(50.0, 0.1), identities=other)
     before = charges(sites["ash"])
     with pytest.raises(Interrupted):
         Coordinator(tmp_path / "second", InProcess(sites), terms=again).run()
