@@ -1,7 +1,8 @@
 """Opacus on the split: one linear model of all rows by DP-SGD; protects single rows, with δ.
 
-Epochs and the clipping norm are the best of a small grid on the test rows, which flatters it; longer
-steps diverge, and more epochs would still bring a little. Targets are brought to [−1, 1] by their public range, 0 to 70.
+Epochs and the clipping norm are the best of a small grid on the test rows, which flatters it;
+longer steps diverge, and more epochs would still bring a little. Targets are brought to [−1, 1] by
+their public range, 0 to 70.
 """
 
 from __future__ import annotations
