@@ -14,22 +14,37 @@ import numpy as np
 
 from tacit._types import AnyArray
 
-__all__ = ["compiled", "factor", "inverse_rows", "ready", "solve", "take_off"]
+__all__ = ["compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
+__all__ += ["take_off"]
 
-# Sums may be reassociated and fused (that is what lets the loops use vector registers), but NaN
-# and infinity keep their meaning, so bad values still show in the result.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+# Products may be fused into sums, but nothing is reassociated: the compiler makes a vector loop and
+# a scalar one and chooses by where in memory arrays happen to lie, so that sums taken in another
+# order would differ in their last bits from run to run.
+_EXACT = {"contract", "nsz"}
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without the GIL, cached on disk where a cache can be written."""
+    return _made(function, _EXACT)
+
+
+def reassociated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile as `compiled` does, for long sums over rows in any order.
+
+    That is what lets their loops use vector registers. NaN and infinity keep their meaning, so bad
+    values still show in the result.
+    """
+    return _made(function, {*_EXACT, "reassoc", "arcp"})
+
+
+def _made(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+    options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
+    made: Callable[..., Any]
     try:
-        compiled = numba.njit(cache=True, nogil=True, fastmath=_FASTMATH, error_model="numpy")(
-            function
-        )
+        made = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable place for the cache: compile again in every process
-        compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
-    return compiled
+        made = numba.njit(**options)(function)
+    return made
 
 
 def ready(kernel: Any, arguments: tuple[Any, ...]) -> None:
@@ -114,6 +129,23 @@ def factor(A: AnyArray, n: int) -> bool:
 
 
 @compiled
+def dot(a: AnyArray, b: AnyArray, first: int) -> float:
+    """Return the product of two rows (n/8, 8), from block ``first`` on: eight sums, then theirs."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for k in range(first, len(a)):
+        p, q = a[k], b[k]
+        s0 += p[0] * q[0]
+        s1 += p[1] * q[1]
+        s2 += p[2] * q[2]
+        s3 += p[3] * q[3]
+        s4 += p[4] * q[4]
+        s5 += p[5] * q[5]
+        s6 += p[6] * q[6]
+        s7 += p[7] * q[7]
+    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+
+
+@compiled
 def solve(U: AnyArray, x: AnyArray, n: int) -> None:
     """Solve UᵀU x = x, U (n, n/8, 8) and x (n/8, 8), in place."""
     for j in range(n):
@@ -127,11 +159,7 @@ def solve(U: AnyArray, x: AnyArray, n: int) -> None:
         block, place, row = j // 8, j % 8, U[j]
         f = x[block, place]
         x[block, place] = 0.0
-        total = 0.0
-        for k in range(block, len(x)):
-            for h in range(8):
-                total += row[k, h] * x[k, h]
-        x[block, place] = (f - total) / row[block, place]
+        x[block, place] = (f - dot(row, x, block)) / row[block, place]
 
 
 @compiled

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from tacit._types import AnyArray
-from tacit.numerics._blocks import compiled
+from tacit.numerics._blocks import reassociated
 
 __all__ = ["fused_gradient"]
 
 
-@compiled
+@reassociated
 def fused_gradient(
     X: AnyArray,
     y: AnyArray,

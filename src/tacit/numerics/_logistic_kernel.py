@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64 as real
 
 from tacit._types import AnyArray
-from tacit.numerics._blocks import compiled, factor, inverse_rows, ready, solve
+from tacit.numerics._blocks import compiled, dot, factor, inverse_rows, ready, solve
 
 __all__ = ["dual_paths"]
 
@@ -80,12 +80,20 @@ def dual_paths(
     width = K.shape[1] + (-K.shape[1]) % 8
     A = np.zeros((width, width // 8, 8))
     V = np.zeros((width, width // 8, 8))
-    c, Kc, z, g = np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width)
-    s, q, Kq, u = np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width)
-    one, step, moved = np.zeros(width), np.zeros(width), np.zeros(width)
+    # Far enough apart that the compiler's vector loops never take neighbours for overlapping.
+    gap = width + 64
+    work = np.zeros(16 * gap)
+    c, Kc = work[gap : gap + width], work[2 * gap : 2 * gap + width]
+    z, g = work[3 * gap : 3 * gap + width], work[4 * gap : 4 * gap + width]
+    s, q = work[5 * gap : 5 * gap + width], work[6 * gap : 6 * gap + width]
+    Kq, u = work[7 * gap : 7 * gap + width], work[8 * gap : 8 * gap + width]
+    one, step = work[9 * gap : 9 * gap + width], work[10 * gap : 10 * gap + width]
+    moved, o = work[11 * gap : 11 * gap + width], work[12 * gap : 12 * gap + width]
+    y, w = work[13 * gap : 13 * gap + width], work[14 * gap : 14 * gap + width]
     for task in range(K.shape[0]):
         n = counts[task]
-        k, o, y, w = K[task], offset[task], labels[task], weights[task]
+        k = K[task]
+        o[:n], y[:n], w[:n] = offset[task, :n], labels[task, :n], weights[task, :n]
         b = 0.0
         total = 0.0
         for i in range(n):
@@ -214,9 +222,7 @@ def dual_paths(
                 inverse_rows(A, V, width)
                 for i in range(n):
                     # 1 − leverage·curvature, without and with the intercept
-                    part = 0.0
-                    for h in V[i].reshape(width):
-                        part += h * h
+                    part = dot(V[i], V[i], i // 8)
                     if intercept:
                         part -= one[i] * one[i] / schur
                     bend = s[i] * s[i]
@@ -250,8 +256,9 @@ def _direction(
 
     (I + K D/α) t = −K q/α + δ, with t the shift of the log-odds and D = diag(s²).
     """
+    inverse = 1.0 / alpha
     for i in range(len(u)):
-        u[i] = -s[i] * Kq[i] / alpha  # zero beyond n, where s is
+        u[i] = -s[i] * Kq[i] * inverse  # zero beyond n, where s is
     solve(A, u.reshape(A.shape[1:]), len(u))
     along = delta = 0.0
     if intercept:
@@ -259,7 +266,7 @@ def _direction(
             along += s[i] * u[i]
         delta = -(gamma + along) / schur
     for i in range(n):
-        step[i] = -(q[i] + s[i] * (u[i] + delta * one[i])) / alpha
+        step[i] = -(q[i] + s[i] * (u[i] + delta * one[i])) * inverse
     _times(K, step, moved, n)
     return delta
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import float64 as real
 
 from tacit._types import AnyArray
-from tacit.numerics._blocks import compiled, factor, inverse_rows, ready, solve, take_off
+from tacit.numerics._blocks import compiled, dot, factor, inverse_rows, ready, solve, take_off
 
 __all__ = ["band_solutions", "band_sums", "inverses", "solutions", "tridiagonalise"]
 
@@ -35,13 +35,11 @@ def _take_two(row: AnyArray, a: AnyArray, b: AnyArray, fa: float, fb: float, fir
 
 @compiled
 def _reflect(v: AnyArray, beta: float, x: AnyArray) -> None:
-    """Replace x by x − β v (vᵀx)."""
-    total = 0.0
-    for h in range(len(x)):
-        total += v[h] * x[h]
-    total *= beta
-    for h in range(len(x)):
-        x[h] -= total * v[h]
+    """Replace x by x − β v (vᵀx), all (n/8, 8)."""
+    total = beta * dot(v, x, 0)
+    for k in range(len(x)):
+        for h in range(8):
+            x[k, h] -= total * v[k, h]
 
 
 @compiled
@@ -88,11 +86,9 @@ def tridiagonalise(M: AnyArray, V: AnyArray, band: AnyArray) -> None:
             for i in range(8 * first, D, 4):  # p = −M v; M's rows up to k count for nothing
                 a, b, c, e = A[i], A[i + 1], A[i + 2], A[i + 3]
                 take_off(p, a, b, c, e, row[i], row[i + 1], row[i + 2], row[i + 3], first)
-            along = 0.0
-            for h in range(8 * first, D):
-                if h <= k:
-                    flat[h] = 0.0
-                along += row[h] * flat[h]
+            for h in range(8 * first, k + 1):
+                flat[h] = 0.0
+            along = dot(v, p, first)
             # M − v wᵀ − w vᵀ with w = β(M v − β(vᵀM v) v/2)
             half = 0.5 * beta * along
             for h in range(8 * first, D):
@@ -100,7 +96,7 @@ def tridiagonalise(M: AnyArray, V: AnyArray, band: AnyArray) -> None:
             for i in range(k + 1, D):
                 _take_two(A[i], v, p, flat[i], row[i], first)
             for r in range(V.shape[1]):
-                _reflect(row, beta, V[task, r])
+                _reflect(v, beta, V[task, r].reshape((D // 8, 8)))
 
 
 @compiled
@@ -172,7 +168,7 @@ def band_solutions(
                 total[h] += x[h]
         for k in range(D - 2, -1, -1):
             if band[task, 2, k] != 0.0:
-                _reflect(M[task, k].reshape(D), band[task, 2, k], total)
+                _reflect(M[task, k], band[task, 2, k], total.reshape((D // 8, 8)))
         for h in range(D):
             out[task, h] = total[h]
 
@@ -195,12 +191,7 @@ def inverses(M: AnyArray, out: AnyArray) -> None:
         inverse_rows(M[task], V, D)
         for i in range(D):
             for j in range(i, D):
-                a, b = V[i], V[j]
-                total = 0.0
-                for k in range(j // 8, D // 8):
-                    for h in range(8):
-                        total += a[k, h] * b[k, h]
-                found[i, j] = found[j, i] = total
+                found[i, j] = found[j, i] = dot(V[i], V[j], j // 8)
 
 
 @compiled
