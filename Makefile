@@ -42,7 +42,7 @@ $(FEDERATION)/.ready: pyproject.toml
 	touch $(FEDERATION)/.ready
 
 test-federation: $(FEDERATION)/.ready
-	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py ledgers.py)
+	OMP_NUM_THREADS=1 $(FEDERATION)/bin/python -m pytest -m "federation or not federation" $(addprefix tests/federation/test_,flare.py gate.py ledgers.py doors.py)
 
 # Everything a federation must show; an hour.
 federation-stress: $(FEDERATION)/.ready

@@ -4,10 +4,10 @@
 ``benchmarks/results/accuracy.json``; name data sets to run only those, ``--methods`` and
 ``--epsilons`` to choose columns and rows, ``--draws`` for more or fewer repetitions.
 
-Splits are 30 % for training within every task. Nothing is tuned on test rows, with one exception
-that favours the other side: ``published-wishart``, the leaking algorithm printed in the paper,
-gets the hyper-parameters that do best on the test rows. Errors are MSE over the variance of the
-test targets (nMSE); AUC is averaged over tasks. Features are scaled by public constants only.
+Splits are 30 % for training within every task (chem97: 10 %). Nothing is tuned on test rows, with
+one exception that favours the other side: ``published-wishart``, the leaking algorithm printed in
+the paper, gets the hyper-parameters that do best on the test rows. Errors are MSE over the variance
+of the test targets (nMSE); AUC is averaged over tasks. Features are scaled by public constants.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def _synthetic(make: Callable[..., datasets.Synthetic]) -> Setting:
     return Setting(split, "nMSE", fit_intercept=False, delta=1 / (320 * math.log(320)))
 
 
-def _within_tasks(X: Any, y: Any, labels: Any) -> Callable[[int], Split]:
+def _within_tasks(X: Any, y: Any, labels: Any, test_size: float = 0.7) -> Callable[[int], Split]:
     tasks = TaskSet.from_arrays(np.asarray(X, float), np.asarray(y, float), labels)
-    return lambda draw: tasks.split(test_size=0.7, random_state=draw)
+    return lambda draw: tasks.split(test_size=test_size, random_state=draw)
 
 
 def school() -> Setting:
@@ -98,6 +98,14 @@ def school() -> Setting:
     data = datasets.load_school()
     scale = np.array([0.01 if name.startswith("pct_") else 1.0 for name in data.feature_names])
     return Setting(_within_tasks(data.X * scale, data.y, data.tasks), "nMSE")
+
+
+def chem97() -> Setting:
+    """Chemistry grades in 131 local authorities, 10 % for training; ranges are taken for public."""
+    data = datasets.load_chem97()
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    X = (data.X - low) / np.where(high > low, high - low, 1.0)
+    return Setting(_within_tasks(X, data.y, data.tasks, 0.9), "nMSE")
 
 
 def mnist() -> Setting:
@@ -127,6 +135,7 @@ SETTINGS: dict[str, Callable[[], Setting]] = {
     "low-rank": lambda: _synthetic(datasets.make_low_rank),
     "group-sparse": lambda: _synthetic(datasets.make_group_sparse),
     "school": school,
+    "chem97": chem97,
     "mnist": mnist,
     "landmine": landmine,
     "diabetes130": diabetes130,
@@ -165,11 +174,11 @@ def models(method: str, setting: Setting, epsilon: float, draw: int) -> Iterator
         )
 
 
-def measured(setting: Setting, method: str, epsilon: float, n_draws: int) -> list[float]:
+def measured(setting: Setting, method: str, epsilon: float, draws: range) -> list[float]:
     """Return the score of every draw."""
     best = min if setting.metric == "nMSE" else max
     found = []
-    for draw in range(n_draws):
+    for draw in draws:
         train, test = setting.split(draw)
         scores = []
         for model in models(method, setting, epsilon, draw):
@@ -181,9 +190,9 @@ def measured(setting: Setting, method: str, epsilon: float, n_draws: int) -> lis
     return found
 
 
-def table(name: str, methods: list[str], epsilons: list[float], n_draws: int) -> dict[str, Any]:
+def table(name: str, methods: list[str], epsilons: list[float], draws: range) -> dict[str, Any]:
     """Print and return one data set's table."""
-    setting = SETTINGS[name]()
+    setting, n_draws = SETTINGS[name](), len(draws)
     print(f"\n{name}: {setting.metric}, mean of {n_draws} draws ± standard error", flush=True)
     rows: dict[str, Any] = {"metric": setting.metric, "n_draws": n_draws}
     for method in methods:
@@ -194,7 +203,7 @@ def table(name: str, methods: list[str], epsilons: list[float], n_draws: int) ->
             budgets = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
         for epsilon in budgets:
             begin = time.perf_counter()
-            scores = measured(setting, method, epsilon, n_draws)
+            scores = measured(setting, method, epsilon, draws)
             error = np.std(scores, ddof=1) / math.sqrt(n_draws) if n_draws > 1 else math.nan
             label = method if method in OPEN else f"{method}, ε = {epsilon:g}"
             seconds = (time.perf_counter() - begin) / n_draws
@@ -213,6 +222,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=methods, choices=methods)
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/accuracy.json")
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.names) - set(SETTINGS))
@@ -220,7 +230,8 @@ def main() -> None:
         parser.error(f"data set {unknown[0]!r}: must be one of {', '.join(SETTINGS)}")
     tables = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
     for name in chosen.names or SETTINGS:
-        rows = table(name, chosen.methods, chosen.epsilons, chosen.draws)
+        draws = range(chosen.first, chosen.first + chosen.draws)
+        rows = table(name, chosen.methods, chosen.epsilons, draws)
         tables[name] = tables.get(name, {}) | rows
         chosen.out.parent.mkdir(parents=True, exist_ok=True)
         chosen.out.write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n")

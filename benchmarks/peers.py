@@ -25,9 +25,24 @@ from tacit.tasks import TaskSet
 
 SIDES = Path(__file__).parent / "peers_sides"
 EPSILONS = (1.0, 10.0)
-PEERS = {"diffprivlib": "one row, pure ε", "mutar": "nobody"}
-# diffprivlib 0.6 imports names that scikit-learn 1.8 no longer has.
-REQUIREMENTS = {"diffprivlib": ["diffprivlib", "scikit-learn<1.8"], "mutar": ["mutar"]}
+PEERS = {
+    "diffprivlib": "one row, pure ε",
+    "opacus": "one row",
+    "flwr": "one whole task, by a trusted server",
+    "mutar": "nobody",
+}
+# What pip is asked for, in order.
+REQUIREMENTS = {
+    # diffprivlib 0.6 imports names that scikit-learn 1.8 no longer has.
+    "diffprivlib": [["diffprivlib", "scikit-learn<1.8"]],
+    "opacus": [["torch", "opacus"]],
+    "flwr": [["flwr", "scipy"]],
+    # Its last release imports Cython while it is built, and does not say so.
+    "mutar": [
+        ["cython", "setuptools", "wheel", "numpy", "scipy", "scikit-learn"],
+        ["--no-build-isolation", "mutar"],
+    ],
+}
 OURS = {
     "SharedPrior": "one whole task",
     "LowRank": "one whole task",
@@ -70,13 +85,13 @@ def python_of(environment: Path, peer: str) -> Path | str:
     if not environment.exists():
         venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
-    if not _imports(python, peer):
-        asked = [python, "-m", "pip", "install", "--quiet", *REQUIREMENTS[peer]]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if done.returncode or not _imports(python, peer):
+    for asked in [] if _imports(python, peer) else REQUIREMENTS[peer]:
+        command = [python, "-m", "pip", "install", "--quiet", *asked]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
             lines = [line.strip() for line in done.stderr.splitlines() if "Error" in line]
             return f"not installable: {lines[-1] if lines else 'see pip'}"
-    return python
+    return python if _imports(python, peer) else "installed, but cannot be imported"
 
 
 def _imports(python: Path, peer: str) -> bool:

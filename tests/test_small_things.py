@@ -133,3 +133,11 @@ def test_an_unknown_task_gets_advice_that_works(tmp_path, monkeypatch):
     assert call("predict", "together", "new.csv", "--unknown-task", "shared").exit_code == 0
     gap = call("predict", "together", "gap.csv", "--unknown-task", "shared")
     assert "was not there at fit time and has no mean of it" in gap.stderr
+
+
+def test_labels_of_several_types_are_refused_by_name():
+    mixed = np.array([1 if label == "yes" else "no" for label in LABELS], dtype=object)
+    with pytest.raises(InvalidInput, match=r"several types \(int, str\)"):
+        tacit.SingleTaskClassifier().fit(X, mixed, tasks=TASKS)
+    model = tacit.SingleTaskClassifier().fit(X, mixed.astype(str), tasks=TASKS)
+    assert model.classes_.tolist() == ["1", "no"]

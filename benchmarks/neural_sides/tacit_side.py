@@ -33,6 +33,7 @@ training = neural.LocalTraining(model, pull=neural.NoPull(), batch_size=BATCH)
 rows = neural.StackedRows.of(
     X.reshape(-1, 784), y.ravel(), np.arange(0, CLIENTS * IMAGES + 1, IMAGES)
 )
+del X, y  # the rows hold a copy
 entropy = SystemEntropy()
 keys = entropy.words(CLIENTS).view(np.uint32).reshape(CLIENTS, 2)
 bound, noise = VectorClip(CLIP), Gaussian(sensitivity=CLIP, noise_multiplier=NOISE)

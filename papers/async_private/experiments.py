@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tacit._types import Array
 from tacit.datasets import load_har, load_parkinsons, load_vehicle
 from tacit.engines import Clock
+from tacit.estimators import SingleTaskClassifier, SingleTaskRegressor
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
 from tacit.penalties import Nuclear, Ridge
 from tacit.privacy import SeededEntropy
@@ -20,9 +23,10 @@ from tacit.protocols.asynchronous import AsynchronousProtocol, Design
 from tacit.protocols.asynchronous_published import PublishedAsynchronousProtocol
 from tacit.tasks import TaskSet
 
-__all__ = ["Course", "Data", "course", "load"]
+__all__ = ["N_TASKS", "Course", "Data", "alone", "course", "load"]
 
-N_TASKS, N_SHOWN = 20, 5
+Options = Mapping[str, float]
+N_TASKS = 20
 # Public ranges of the voice measurements; the targets are scores between 0 and 60.
 _PARKINSONS = np.array(
     [100, 1, 220, 0.1, 5e-4, 0.06, 0.07, 0.18, 0.27, 2.2, 0.17, 0.17, 0.28, 0.5, 0.75, 40, 1, 1, 1]
@@ -73,49 +77,47 @@ def _synthetic(loss: Loss, seed: int) -> TaskSet:
 
 @dataclass(frozen=True)
 class Course:
-    """A run: by recorded turn the objective, the rank of P, and the errors of the first tasks."""
+    """A run: after every turn of all tasks the objective, the rank of P, and each task's error."""
 
-    scheme: str
-    epsilon_step: float
-    epsilon_total: float
-    turns: list[int]
-    objective: list[float]
-    rank: list[int]
-    errors: list[list[float]]
+    epsilon: float  # of the whole run
+    objective: Array
+    rank: Array
+    errors: Array  # (turns, tasks)
 
 
 def course(
-    data: Data, scheme: str, epsilon: float, *, turns: int, options: dict[str, float], seed: int
+    data: Data, scheme: str, epsilon: float, *, turns: int, options: Options, seed: int
 ) -> Course:
     """Return a run of ``scheme``: "printed" (ε₁ = ε₂ = ε an iteration), "sound" (ε in all), "open".
 
     The sound scheme has one release a step, of pure noise, as the paper's claim is one of pure ε.
     """
     protocol, noise, spent = _staged(data, scheme, epsilon, turns, options, seed)
-    clock = Clock(seed=seed)  # 0 to 15 ms
-    line = clock.timeline(protocol.rounds(), N_TASKS)
+    line = Clock(seed=seed).timeline(protocol.rounds(), N_TASKS)  # 0 to 15 ms
     home, public = protocol.start(data.train, np.arange(N_TASKS)), protocol.opening()
     entropy, bound = SeededEntropy(seed), protocol.rounds()[0].bound
-    every = max(1, len(line.calls) // 25)
-    found = Course(scheme, *spent, [], [], [], [])
+    asked = replace(protocol, shared_strength=options["shared_strength"])  # the paper's objective
+    seen: list[tuple[float, int, Array]] = []
     for number, call in enumerate(line.calls):
-        asked = np.arange(N_TASKS) == call.task
-        home, said = protocol.speak(home, public, call, asked)
+        speaks = np.arange(N_TASKS) == call.task
+        home, said = protocol.speak(home, public, call, speaks)
         released = noise.release(bound.by_task(said), entropy.child("call", number)).value
         public = protocol.read(public, released[0], call, noise)
-        if number % every == 0 or number + 1 == len(line.calls):
+        if (number + 1) % N_TASKS == 0:
             shared, own = protocol.parts(public)
             own = getattr(home, "own", own)
-            found.turns.append(number // N_TASKS)
-            found.objective.append(_objective(protocol, home, shared, own))
-            found.rank.append(int(np.linalg.matrix_rank(shared[:, 0], tol=1e-6)))
-            found.errors.append(_errors(data, protocol, shared + own))
-    return found
+            rank = int(np.linalg.matrix_rank(shared[:, 0], tol=1e-6))
+            seen.append(
+                (_objective(asked, home, shared, own), rank, errors(data, asked, shared + own))
+            )
+    objective, rank, wrong = zip(*seen, strict=True)
+    return Course(spent, np.array(objective), np.array(rank), np.array(wrong))
 
 
 def _staged(
-    data: Data, scheme: str, epsilon: float, turns: int, options: dict[str, float], seed: int
-) -> tuple[AsynchronousProtocol, Mechanism, tuple[float, float]]:
+    data: Data, scheme: str, epsilon: float, turns: int, options: Options, seed: int
+) -> tuple[AsynchronousProtocol, Mechanism, float]:
+    """Return the conversation, its noise, and the ε of the whole run."""
     counts = tuple(int(count) for count in data.train.counts)
     clip = 1.0 if data.loss.name == "logistic" else options["clip"]
     protocol = AsynchronousProtocol(
@@ -125,27 +127,27 @@ def _staged(
         Design(data.row_norm, 1.0),
         turns=turns,
         clip=clip if scheme != "open" else np.inf,
-        step=options["printed_step" if scheme == "printed" else "step"],
+        step=options["step"],
         shared_strength=options["shared_strength"],
         own_strength=options["own_strength"],
     )
     if scheme == "open":
-        return protocol, Exact(), (np.inf, np.inf)
+        return protocol, Exact(), np.inf
     if scheme == "sound":
         plan = Schedule.calibrate(protocol.rounds(), epsilon=epsilon, delta=0.0)
-        step, total = plan.course(Unit.ROW, 0.0)[-1]
+        _, total = plan.course(Unit.ROW, 0.0)[-1]
         noise = plan.mechanisms[0]
         if not isinstance(noise, GammaVector):
             raise TypeError(f"pure ε needs gamma-vector noise, not {noise.name}")
         edge = protocol.noise_edge(noise)
         strength = max(protocol.shared_strength, edge)
-        return replace(protocol, shared_strength=strength), noise, (step, total)
+        return replace(protocol, shared_strength=strength), noise, total
     own_noise = protocol.step * 2 * clip / max(counts) / epsilon
     fields = {**vars(protocol), "own_noise": own_noise, "random_state": seed}
     noise = AsynchronousPerIterationPublished(
         2 * epsilon, row_norm=clip, derivative_bound=1.0, n_rows=1, share=0.5
     )
-    return PublishedAsynchronousProtocol(**fields), noise, (2 * epsilon, 2 * epsilon * turns)
+    return PublishedAsynchronousProtocol(**fields), noise, 2 * epsilon * turns
 
 
 def _objective(protocol: AsynchronousProtocol, home: Any, shared: Any, own: Any) -> float:
@@ -160,13 +162,28 @@ def _objective(protocol: AsynchronousProtocol, home: Any, shared: Any, own: Any)
     )
 
 
-def _errors(data: Data, protocol: AsynchronousProtocol, models: Any) -> list[float]:
-    """Return the error rates (mean squared errors) of the first tasks on their test rows."""
+def errors(data: Data, protocol: AsynchronousProtocol, models: Any) -> Array:
+    """Return every task's error rate (mean squared error) on its test rows."""
     home = protocol.start(data.test, np.arange(N_TASKS))
     score = np.einsum("nd,nkd->nk", home.rows, np.repeat(models, data.test.counts, axis=0))[:, 0]
-    answers = home.answers[:, 0]
+    return wrong_of(data, score)
+
+
+def alone(data: Data) -> Array:
+    """Return every task's error when it learns alone, at home."""
+    logistic = data.loss.name == "logistic"
+    model = (SingleTaskClassifier if logistic else SingleTaskRegressor)()
+    model.fit(data.train.X, data.train.y, tasks=data.train.task_of_row)
+    asked = {"X": data.test.X, "tasks": data.test.task_of_row}
+    if logistic:
+        return wrong_of(data, np.where(model.predict(**asked) > 0.5, 1.0, -1.0))
+    return wrong_of(data, model.predict(**asked))
+
+
+def wrong_of(data: Data, score: Array) -> Array:
+    """Return every task's error, given the scores of all test rows."""
+    answers = np.asarray(data.test.y, dtype=float)
     wrong = (score - answers) ** 2
     if data.loss.name == "logistic":
         wrong = ((score > 0) != (answers > 0.5)).astype(float)
-    sums = data.test.task_sums(wrong)
-    return [float(value) for value in (sums / data.test.counts)[:N_SHOWN]]
+    return np.asarray(data.test.task_sums(wrong) / data.test.counts)

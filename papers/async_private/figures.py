@@ -1,115 +1,142 @@
-"""The figures of the asynchronous paper: run, record, draw, check."""
+"""What the figures of the asynchronous paper measure, and how they are drawn.
+
+A run of a scheme gives the objective (Figs. 2 and 7), the rank of P and the errors of the first
+five tasks (Figs. 3–6) all at once, so a file has the figures of one data set.
+"""
 
 from __future__ import annotations
 
-import csv
+import json
 import warnings
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
-from experiments import Course, course, load
 
 from tacit.errors import PrivacyWarning
-from tacit.reproduce import Check
+from tacit.reproduce import Record
 
-__all__ = ["run"]
+from .experiments import Course, Data, alone, course, load
 
+__all__ = ["chosen", "draw", "tuned", "value"]
 
-def run(config: dict[str, Any], *, quick: bool, out: Path, progress: bool) -> list[Check]:
-    """Run a figure, write its CSV and its picture, and return what was expected of it."""
-    turns = int(config["quick_turns" if quick else "turns"])
-    data = load(config["data"], seed=0)
-    wanted = [("open", np.inf)]
-    wanted += [("printed", float(epsilon)) for epsilon in config["printed"]]
-    wanted += [("sound", float(epsilon)) for epsilon in config["sound"]]
-    courses = []
-    for scheme, epsilon in wanted:
-        if progress:
-            print(f"{config['figure']}: {scheme}, ε = {epsilon:g}", flush=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)  # the figure says which one leaks
-            options = config["options"]
-            courses.append(course(data, scheme, epsilon, turns=turns, options=options, seed=0))
-    _write(courses, out / f"{config['figure']}.csv")
-    _draw(config, courses, out / f"{config['figure']}.png")
-    return _checks(config, courses)
+N_SHOWN = 5  # tasks, as in the paper
+_POINTS = 10  # of a curve
+_TUNED = Path(__file__).parent / "tuned.json"
+TASKS = tuple(f"task {number + 1}" for number in range(N_SHOWN))
 
 
-def _write(courses: list[Course], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        names = [f"error_{number + 1}" for number in range(len(courses[0].errors[0]))]
-        head = ("scheme", "epsilon_step", "epsilon_total", "turn", "objective", "rank")
-        writer.writerow([*head, *names])
-        for one in courses:
-            for turn, value, rank, errors in zip(
-                one.turns, one.objective, one.rank, one.errors, strict=True
-            ):
-                spent = (f"{one.epsilon_step:.6g}", f"{one.epsilon_total:.6g}")
-                shown = [f"{error:.6g}" for error in errors]
-                writer.writerow([one.scheme, *spent, turn, f"{value:.8g}", rank, *shown])
+@lru_cache(maxsize=1)
+def _choices() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_TUNED.read_text(encoding="utf-8"))
+    return found
 
 
-def _label(one: Course) -> str:
-    if one.scheme == "open":
-        return "no privacy"
-    leaks = " (leaks)" if one.scheme == "printed" else ""
-    return f"{one.scheme}{leaks}: ε {one.epsilon_step:.2g} a step, {one.epsilon_total:.3g} in all"
+def tuned(data: str, scheme: str, epsilon: float) -> dict[str, Any]:
+    """Return what ``tune.py`` chose for a scheme on other draws."""
+    found: dict[str, Any] = _choices()[scheme][data][f"{epsilon:g}"]
+    return found
 
 
-def _draw(config: dict[str, Any], courses: list[Course], path: Path) -> None:
-    if config["show"] == "objective":
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-        for one in courses:
-            line = "--" if one.scheme == "printed" else "-"
-            left.plot(one.turns, one.objective, line, label=_label(one))
-            right.plot(one.turns, one.rank, line)
-        left.set(xlabel="turns of a task", ylabel="objective", yscale="log")
-        right.set(xlabel="turns of a task", ylabel="rank of P")
-        left.legend(fontsize=6)
-    else:
-        figure, axes = plt.subplots(
-            1, len(courses), figsize=(3 * len(courses), 3), sharey=True, layout="constrained"
+def chosen(config: dict[str, Any]) -> list[Any]:
+    """Return the tuned choices that a figure depends on."""
+    data = config["panel"][0]["data"]
+    private = [m for m in config["method"] if m.get("scheme") in ("printed", "sound")]
+    return [tuned(data, m["scheme"], m["epsilon"]) for m in private]
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, seed: int) -> Data:
+    return load(name, seed)
+
+
+def value(
+    config: dict[str, Any],
+    panel: dict[str, Any],
+    method: dict[str, Any],
+    run: int,
+    x: Any,  # noqa: ARG001 - levels are this paper's own: turns
+) -> Mapping[Any, float]:
+    """Run a scheme once; return what every panel shows of it, by (panel, level)."""
+    data = _loaded(panel["data"], run)
+    if method["scheme"] == "alone":
+        wrong = alone(data)
+        return {("error", "all"): wrong[:N_SHOWN].mean()} | {
+            (task, "all"): wrong[number] for number, task in enumerate(TASKS)
+        }
+    epsilon, options = float(method.get("epsilon", np.inf)), dict(config["options"])
+    if method["scheme"] != "open":
+        options["step"] = tuned(panel["data"], method["scheme"], epsilon)["step"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # the figure says which one leaks
+        found = course(
+            data, method["scheme"], epsilon, turns=int(config["turns"]), options=options, seed=run
         )
-        for axis, one in zip(np.atleast_1d(axes), courses, strict=True):
-            axis.plot(one.turns, one.errors)
-            axis.set_title(_label(one), fontsize=6)
-            axis.set(xlabel="turns of a task")
-        np.atleast_1d(axes)[0].set(ylabel=config["error"])
-    figure.suptitle(config["title"], fontsize=9)
-    figure.savefig(path, dpi=140)
+    return _shown(found)
+
+
+def _shown(found: Course) -> dict[Any, float]:
+    turns = len(found.objective)
+    places = sorted({round(place) for place in np.linspace(0, turns - 1, _POINTS)})
+    errors = found.errors[:, :N_SHOWN]
+    curves = {"objective": found.objective, "rank of P": found.rank, "error": errors.mean(axis=1)}
+    curves |= {task: errors[:, number] for number, task in enumerate(TASKS)}
+    shown = {
+        (name, place + 1): float(curve[place]) for name, curve in curves.items() for place in places
+    }
+    half = turns // 2
+    changes = {
+        "objective": np.diff(found.objective[half:]) / found.objective[-1],
+        "error": np.diff(errors[half:], axis=0),
+    }
+    shown |= {("fluctuation", name): float(np.std(change)) for name, change in changes.items()}
+    if np.isfinite(found.epsilon):
+        shown["ε in all", "end"] = found.epsilon
+    return shown
+
+
+def draw(config: dict[str, Any], record: Record, path: Path) -> None:
+    """Draw objective and rank, and below them the errors of five tasks, a scheme a panel."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    methods = record.methods("objective")
+    figure = plt.figure(figsize=(2.4 * len(methods), 6.4), layout="constrained")
+    above, below = figure.subfigures(2, 1)
+    left, right = above.subplots(1, 2)
+    for name in methods:
+        style = "--" if "leaks" in name else "-"
+        left.plot(*_curve(record, "objective", name), style, label=_label(record, name))
+        right.plot(*_curve(record, "rank of P", name), style)
+    left.set(xlabel="turns of a task", ylabel="objective", yscale="log")
+    right.set(xlabel="turns of a task", ylabel="rank of P")
+    above.legend(loc="outside lower center", ncols=3, fontsize=8)
+    axes = below.subplots(1, len(methods), sharey=True, squeeze=False)[0]
+    for axis, name in zip(axes, methods, strict=True):
+        for task in TASKS:
+            axis.plot(*_curve(record, task, name), lw=1)
+        axis.set_title(name.replace(", ", "\n", 1), fontsize=8)
+        axis.set(xlabel="turns of a task")
+    level = record.of("error", "single task").mean()
+    for axis in axes:
+        axis.axhline(level, ls=":", color="k", lw=1)
+    axes[0].set(ylabel=f"{config['error']}; dotted: alone")
+    figure.suptitle(config["title"], fontsize=10)
+    figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
-def _checks(config: dict[str, Any], courses: list[Course]) -> list[Check]:
-    """Return the paper's claims, by name, as this run found them."""
-    free = courses[0]
-    printed = [one for one in courses if one.scheme == "printed"]
-    sound = [one for one in courses if one.scheme == "sound"]
-    claimed = [f"{one.epsilon_step:.3g} a step, {one.epsilon_total:.4g} in all" for one in printed]
-    ends = [f"ε = {one.epsilon_total:.3g}: {np.mean(one.errors[-1]):.3g}" for one in sound]
-    last, before = free.objective[-1], free.objective[-2]
-    checks = [
-        Check(
-            "converges without noise: the objective ends below where it began, and settles",
-            last < free.objective[0] and abs(last - before) < 0.02 * last,
-        ),
-        Check(
-            f"per-iteration ε is not the run's: the printed scheme claims {'; '.join(claimed)}",
-            all(one.epsilon_total > 10 * one.epsilon_step for one in printed),
-        ),
-        Check(
-            f"larger budgets end lower (sound scheme, errors of five tasks): {'; '.join(ends)}",
-            float(np.mean(sound[-1].errors[-1])) <= 1.02 * float(np.mean(sound[0].errors[-1])),
-        ),
-    ]
-    if "rank" in config:
-        checks.append(
-            Check(f"rank of P stays near 3 without noise: {free.rank[-1]}", free.rank[-1] <= 8)
-        )
-    return checks
+def _curve(record: Record, panel: str, method: str) -> tuple[list[int], list[float]]:
+    levels = record.levels(panel, method)
+    return [int(x) for x in levels], [float(record.of(panel, method, x).mean()) for x in levels]
+
+
+def _label(record: Record, method: str) -> str:
+    total = record.of("ε in all", method, "end")
+    if not total.size or "in all" in method:
+        return method
+    return f"{method}: ε = {total.mean():.4g} in all"

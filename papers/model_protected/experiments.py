@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -16,6 +17,7 @@ import tacit
 from tacit.datasets import (
     load_landmine,
     load_school,
+    load_stackex_cs,
     load_yeast,
     make_group_sparse,
     make_low_rank,
@@ -57,7 +59,20 @@ def _real(name: str) -> TaskSet:
         return load_school().taskset()
     if name == "landmine":
         return load_landmine().taskset()
+    if name.startswith("stackex"):
+        return _tags(every=1, width=100) if name == "stackex-all" else _tags(every=14, width=20)
     return load_yeast().taskset()
+
+
+def _tags(*, every: int, width: int) -> TaskSet:
+    """Return tags of the same questions as tasks, words projected at random.
+
+    Which tags, and the projection, are chosen without a look at the rows.
+    """
+    data = load_stackex_cs()
+    mixed = np.random.default_rng(0).standard_normal((data.X.shape[1], width)) / math.sqrt(width)
+    rows = dataclasses.replace(data, X=data.X.astype(np.float64) @ mixed)
+    return rows.taskset(outcomes=range(0, data.y.shape[1], every))
 
 
 def _unit_rows(tasks: TaskSet) -> TaskSet:

@@ -19,8 +19,8 @@ _QUIET = "#5a5f69"
 _NAMES = {"r2": "R²", "roc_auc": "AUC"}
 
 
-def plot(found: Comparison, path: Path) -> Path:
-    """Write the picture in the format of the file's name."""
+def check_plot(path: Path) -> None:
+    """Raise if no picture could be written there, before anything is spent on it."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -28,10 +28,19 @@ def plot(found: Comparison, path: Path) -> Path:
         raise InvalidInput(
             "plot: needs matplotlib; install it with pip install 'tacit[report]'"
         ) from None
-    figure = Figure(figsize=(6.2, 4.7), dpi=150, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    if path.suffix.lstrip(".").lower() not in canvas.get_supported_filetypes():
+    known = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
         raise InvalidInput(f"path={str(path)!r}: must end in .png, .svg or .pdf")
+
+
+def plot(found: Comparison, path: Path) -> Path:
+    """Write the picture in the format of the file's name."""
+    check_plot(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.2, 4.7), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _draw(axes, found)
     figure.savefig(path)

@@ -20,10 +20,11 @@ from tacit.errors import InvalidInput
 from tacit.methods import estimator_class
 
 if TYPE_CHECKING:
+    from tacit.privacy.accounting import Cost
     from tacit.privacy.ledger import Ledger
     from tacit.privacy.statement import Statement
 
-__all__ = ["Comparison", "Entry", "compare"]
+__all__ = ["Comparison", "Entry", "compare", "look_cost"]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _PUBLIC = (
@@ -208,6 +209,26 @@ def compare(
         stated = None if public else look.stated()
     measure = scorer_of(scoring, first).name
     return Comparison(tuple(entries), measure, sizes.n_tasks, sizes.n_rows or 0, stated)
+
+
+def look_cost(
+    X: Any,
+    y: Any,
+    *,
+    tasks: Any,
+    methods: Sequence[str],
+    epsilons: Sequence[float],
+    kind: str,
+    n_repeats: int,
+    settings: dict[str, Any],
+) -> Cost:
+    """Return what `compare` with these arguments would spend; of the rows, only sizes are used."""
+    from tacit.model_selection.validation import planned_cost, sizes_of
+
+    budgets = _checked(methods, epsilons)
+    shown = _estimators([m for m in methods if m not in _OPEN], budgets, kind, settings)
+    sizes = sizes_of(shown[0][2], X, y, tasks)
+    return planned_cost([(model, n_repeats) for *_, model in shown], sizes)
 
 
 _OPEN = ("single-task", "pooled")

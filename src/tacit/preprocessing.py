@@ -9,7 +9,7 @@ and public categories scikit-learn has what is needed: ``SimpleImputer(strategy=
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -141,22 +141,21 @@ class TaskMeanImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Guarantee: row i of ``means_`` is computed from task i's rows alone, so with the task as unit it
     is free, like all that a task does with its own rows, and it is the task's own to keep. Where
     single rows are protected it is **not** free: a row moves the mean, and with it other rows. A
-    mean is kept only where the task needed it; all others are NaN.
+    task without any value of a column has 0 there.
 
-    ``fit`` and ``transform`` take ``tasks``, the label of every row; in a pipeline route it with
-    ``set_fit_request(tasks=True)`` and ``set_transform_request(tasks=True)``. Without ``tasks``
-    all rows are one task's.
+    ``fit`` and ``transform`` take ``tasks``, the label of every row, and ask for them wherever
+    scikit-learn routes metadata, such as in a pipeline. Without ``tasks`` all rows are one task's.
     """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"tasks": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"tasks": True}
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Self:  # noqa: ARG002
         """Take each task's means."""
         X = validate_data(self, X, ensure_all_finite="allow-nan", dtype=np.float64)
         codes, self.task_names_ = group_labels(_labels(tasks, len(X)))
         _same_length(X, codes)
-        means = task_means(X, codes, len(self.task_names_))
-        needed = np.zeros(means.shape, dtype=bool)
-        np.logical_or.at(needed, codes, np.isnan(X))
-        self.means_ = np.where(needed, means, np.nan)
+        self.means_ = task_means(X, codes, len(self.task_names_))
         return self
 
     def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None) -> Array:
@@ -182,13 +181,6 @@ class TaskMeanImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"tasks: {name!r} was not there at fit time and has missing values; fill them in"
             )
         X[gaps] = self.means_[codes][gaps]
-        left = np.argwhere(np.isnan(X))
-        if left.size:
-            row, column = left[0].tolist()
-            raise InvalidInput(
-                f"X: row {row}, column {column} is missing in a task that kept no mean of it, "
-                "because it had all values at fit time; fill it in"
-            )
         return X
 
     def __sklearn_tags__(self) -> Any:

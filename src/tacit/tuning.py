@@ -35,12 +35,13 @@ from tacit.estimators._constraints import Constraints, rule, validate
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta, open_ledger
 from tacit.privacy.accounting import compose, epsilon_of, gaussian_epsilon
 from tacit.privacy.billboard import Billboard
-from tacit.privacy.ledger import Ledger, Reservation
+from tacit.privacy.ledger import Ledger, Reservation, refuse_other_ledger
 from tacit.privacy.mechanisms import Gaussian
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
 from tacit.tasks import TaskSet
+from tacit.tasks._labels import group_labels
 
 __all__ = ["PrivateSearch", "repetitions", "selection_event", "selection_noise"]
 
@@ -114,7 +115,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : private estimator with Gaussian releases
-        Its own ``epsilon``, ``delta`` and ``ledger`` are set by the search.
+        Its own ``epsilon`` and ``delta`` are set by the search, whose ``ledger`` is charged.
     parameters : mapping of names to lists of values
         Candidates are all combinations; each run draws one uniformly.
     epsilon : float, default 1.0
@@ -187,6 +188,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _check_parameters(self) -> list[dict[str, Any]]:
         validate(self)
+        refuse_other_ledger(self.estimator.ledger, self.ledger)
         names, known = tuple(self.parameters), set(self.estimator.get_params())
         reserved = {"epsilon", "delta", "ledger", "data", "random_state"} & set(names)
         if not names or reserved or not set(names) <= known:
@@ -222,13 +224,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         labels = _input.labels_of_rows(tasks, len(X))
         task_set = TaskSet.from_arrays(X, tasks=labels)
         entropy = self._checkpoint.entropy(self.random_state)
-        train, test = task_set.split(self.test_size, random_state=entropy.integer(1) % 2**32)
+        seed = entropy.integer(1) % 2**32
+        test = task_set.held_out(self.test_size, random_state=seed)
         event, delta, held = self._held(task_set.n_tasks)
         names = np.empty(task_set.n_tasks, dtype=object)
         names[:] = list(task_set.names)
         parts = [
-            (part.order, part.task_of_row, names[self._positions(task_set, part)])
-            for part in (train, test)
+            (task_set.order[part], names[task_set.task_of_row[part]]) for part in (~test, test)
         ]
         with held as billboard:
             best: tuple[float, Any, dict[str, Any]] | None = None
@@ -285,11 +287,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         stated: Statement = model._stated(statement)
         return stated
 
-    @staticmethod
-    def _positions(whole: TaskSet, part: TaskSet) -> AnyArray:
-        index = {name: position for position, name in enumerate(whole.names)}
-        return np.array([index[name] for name in part.names])[part.task_of_row]
-
     def _run(
         self,
         chosen: dict[str, Any],
@@ -297,7 +294,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         delta: float,
         X: Any,
         values: AnyArray,
-        parts: list[tuple[AnyArray, AnyArray, AnyArray]],
+        parts: list[tuple[AnyArray, AnyArray]],
         entropy: Entropy,
         kept: Unkept,
     ) -> tuple[Any, float]:
@@ -310,14 +307,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             **chosen, epsilon=budget, delta=delta, ledger=None, data=None, random_state=seed
         )
         model._checkpoint = kept
-        (train, _, train_tasks), (test, test_index, test_tasks) = parts
+        (train, train_tasks), (test, test_tasks) = parts
         model.fit(_input.take_rows(X, train), values[train], tasks=train_tasks)
         spent = compose(list(model.billboard_.events), delta=delta, accountant="gdp")
         if spent.epsilon > gaussian_epsilon(mu * math.sqrt(1 - self.score_share), delta):
             raise PrivacyLeak(f"{type(model).__name__} spent more than its share of the search")
-        scores = _bounded_scores(
-            model, _input.take_rows(X, test), values[test], test_tasks, test_index
-        )
+        # Tasks of one row each have no score, but a search that failed would tell of their rows.
+        scores: Array = np.zeros(1)
+        if test.size:
+            scores = _bounded_scores(model, _input.take_rows(X, test), values[test], test_tasks)
         mechanism = Gaussian(sensitivity=1.0, noise_multiplier=1 / mu_score)
         # On a public step scores add up exactly, and one task moves the sum by 1 and no more.
         total = np.trunc(scores * _STEPS).sum() / _STEPS
@@ -380,15 +378,14 @@ def _go_on(billboard: Billboard, whole: Billboard) -> None:
         billboard.post(posting.value, posting.event, **facts)
 
 
-def _bounded_scores(
-    model: Any, rows: Any, values: AnyArray, names: AnyArray, index: AnyArray
-) -> Array:
+def _bounded_scores(model: Any, rows: Any, values: AnyArray, names: AnyArray) -> Array:
     """Return one score in [0, 1] a task: accuracy, or R² against the task's own mean.
 
     Guarantee: clipped, so replacing one task moves the sum by at most 1; a task whose numbers
     overflow scores 0, and nobody is told.
     """
     predicted = model.predict(rows, tasks=names)
+    index = group_labels(names)[0]
     count = np.bincount(index)
     if hasattr(model, "classes_"):
         return np.bincount(index, weights=(predicted == values).astype(float)) / count

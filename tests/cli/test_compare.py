@@ -60,14 +60,55 @@ def test_a_look_at_private_rows_is_charged_and_its_sum_is_stated(crowd, tmp_path
     shown = json.loads(_run("ledger", "show", ledger, "--json").stdout)
     assert shown["lines"][0]["n_runs"] == 4
     assert cost["epsilon"] == pytest.approx(shown["lines"][0]["spent_epsilon"])
-    free = json.loads(_run(*look).stdout)
-    assert 10.0 < free["cost"]["epsilon"] < 20.0  # of 4, 4, 8 and 8, composed
-    assert "PrivateSearch" in free["cost_in_words"]
+    assert 10.0 < cost["epsilon"] < 20.0  # of 4, 4, 8 and 8, composed
     # What is left does not pay for another: refused before anything is spent.
     before = _run("ledger", "show", ledger, "--json").stdout
     refused = _run(*given, "--epsilons", "20", "--splits", 4, "--ledger", ledger, code=3)
     assert "left" in refused.stderr
     assert _run("ledger", "show", ledger, "--json").stdout == before
+
+
+def test_a_look_at_guarded_rows_charges_their_ledger_under_any_name(crowd, tmp_path):
+    data, copy = tmp_path / "crowd.csv", tmp_path / "renamed.csv"
+    data.write_bytes(crowd[0].read_bytes())
+    columns = ("--task", "party", "--target", "y")
+    look = ("--methods", "low-rank", "--epsilons", "2", "--splits", 1)
+    ledger = tmp_path / "crowd.csv.ledger.db"
+    # Nobody guards the rows: what the look would cost is said, and nothing is written.
+    refused = _run("compare", data, *columns, *look, code=2)
+    assert "ε = 2" in refused.stderr
+    assert "--public" in refused.stderr
+    assert str(ledger) in refused.stderr
+    assert not ledger.exists()
+    _run("ledger", "create", ledger, "--epsilon", 6, "--delta", 1e-4)
+    fit = ("--method", "low-rank", "--epsilon", 2, "--yes", "--quiet", "--out", tmp_path / "run")
+    _run("fit", data, *columns, *fit)
+    data.rename(copy)  # the register knows the rows, whatever the file is called
+    charged = _run("compare", copy, *columns, *look)
+    assert str(ledger) in charged.stderr
+    shown = json.loads(_run("ledger", "show", ledger, "--json").stdout)["lines"][0]
+    assert shown["n_runs"] == 2
+    spent = shown["spent_epsilon"]
+    assert spent > 2.5
+    # Another ledger for the same rows is refused; so is a look that is too dear.
+    other = tmp_path / "other.db"
+    _run("ledger", "create", other, "--epsilon", 90, "--delta", 1e-3)
+    wrong = _run("compare", copy, *columns, *look, "--ledger", other, code=2)
+    assert "guarded by" in wrong.stderr
+    dear = ("--methods", "low-rank", "--epsilons", "8")
+    # Files that cannot be written are refused before the look is paid for.
+    wrong = _run("compare", copy, *columns, *look, "--plot", tmp_path / "c.doc", code=2)
+    assert "must end in .png" in wrong.stderr
+    wrong = _run("compare", copy, *columns, *look, "--out", tmp_path / "no" / "c.csv", code=2)
+    assert "--out" in wrong.stderr
+    refused = _run("compare", copy, *columns, *dear, code=3)
+    assert f"{ledger}: all private fits of this look cost ε = 20" in refused.stderr
+    # Public rows are charged to nobody, but that somebody guards them is said.
+    free = _run("compare", copy, *columns, *look, "--public")
+    assert "somebody called them private" in free.stderr
+    assert "nothing was charged" in free.stdout
+    after = json.loads(_run("ledger", "show", ledger, "--json").stdout)["lines"][0]
+    assert after["spent_epsilon"] == spent
 
 
 def test_compare_takes_the_data_options_of_fit(crowd):

@@ -44,6 +44,25 @@ def test_a_partys_page_is_compared_with_its_own_rows_only(fit, table, run, tmp_p
     assert "pooled" not in text
 
 
+def test_rows_that_the_run_may_have_learned_from_are_called_no_test(fit, table, run, tmp_path):
+    lines = (tmp_path / "data.csv").read_text().splitlines()
+    (tmp_path / "old.csv").write_text("\n".join([lines[0], *lines[1::2]]) + "\n")
+    (tmp_path / "new.csv").write_text("\n".join([lines[0], *lines[2::2]]) + "\n")
+    assert fit("--epsilon", "30", "--out", "run", data="old.csv").exit_code == 0
+    (tmp_path / "old.csv").rename(tmp_path / "renamed.csv")
+    known = run("report", "run", "--data", "renamed.csv", "--out", "known.html")
+    assert known.exit_code == 0, known.output
+    assert "no test" in known.stderr
+    page = (tmp_path / "known.html").read_text(encoding="utf-8")
+    assert "This is no test." in page
+    assert "shows no worth on new ones" in page
+    assert "less error than" not in page
+    kept_out = run("report", "run", "--data", "new.csv", "--out", "new.html")
+    assert kept_out.exit_code == 0, kept_out.output
+    assert "no test" not in kept_out.stderr
+    assert "This is no test." not in (tmp_path / "new.html").read_text(encoding="utf-8")
+
+
 def test_a_run_that_kept_intervals_predicts_with_deviations(made, run):
     done = run("predict", "run", "data.csv")
     lines = list(csv.DictReader(io.StringIO(done.stdout)))

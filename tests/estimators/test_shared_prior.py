@@ -69,7 +69,7 @@ def test_the_statement_and_the_billboard_say_what_was_spent(low_rank):
     assert statement.n_releases == len(model.billboard_) == len(model.history_)
     shapes = [posting.value.shape for posting in model.billboard_]
     assert shapes[:3] == [(63,), (33,), (1, 30)]  # scales, length, the first score round
-    assert shapes[-2:] == [(30, 30), (77,)]  # moment, evidence
+    assert shapes[-2:] == [(30, 30), (16,)]  # moment, evidence
 
 
 def test_the_ledger_refuses_a_second_run_beyond_its_budget(low_rank):

@@ -99,17 +99,25 @@ class Live:
         os.environ["TACIT_STATE"] = str(self.place / "register")
         self.processes["server"] = started("federate", "coordinator", self.house.folder)
         for name in self.names:
-            self.processes[name] = started("federate", "site", self.place / name)
+            self.comes(name)
 
-    def restarted(self, name, **environment):
-        """Stop a site and start it again, with other variables in its environment."""
+    def leaves(self, name):
+        """Stop a site."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGTERM)
         process.wait(30)
+
+    def comes(self, name):
+        """Start a site."""
+        self.processes[name] = started("federate", "site", self.place / name)
+
+    def restarted(self, name, **environment):
+        """Stop a site and start it again, with other variables in its environment."""
+        self.leaves(name)
         before = dict(os.environ)
         os.environ.update(environment)
         try:
-            self.processes[name] = started("federate", "site", self.place / name)
+            self.comes(name)
         finally:
             os.environ.clear()
             os.environ.update(before)

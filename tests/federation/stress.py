@@ -25,12 +25,12 @@ from pathlib import Path
 import numpy as np
 from tests.federation.hostile import edited, malformed, refusals
 from tests.federation.live import Live, terms_for, wait_for
+from tests.federation.rights import keys, prying, rights, starts
+from tests.federation.secure import secure_sums
 
 from tacit.estimators import SourcePackage, load
-from tacit.federation import sums
-from tacit.federation.keys import make_identities
-from tacit.federation.terms import TRANSFERS
-from tacit.privacy import Ledger, SystemEntropy
+from tacit.federation.terms import TRANSFERS, Terms
+from tacit.privacy import Ledger
 
 FOUR = ("ash", "birch", "cedar", "dogwood")
 REGRESSIONS = {
@@ -43,6 +43,7 @@ REGRESSIONS = {
     "moments, trusted": ("shared-moments", {"epsilon": 5.0, "aggregation": "trusted"}),
     "moments, secure": ("shared-moments", {"epsilon": 5.0, "aggregation": "secure"}),
 }
+TURNS = {"epsilon": 500.0, "n_rounds": 40, "target_bound": 4.0, "row_norm": 3.0, "gate": False}
 
 
 def equal(live, say):
@@ -58,38 +59,52 @@ def equal(live, say):
             f"largest difference {gap:.1e}, same releases and statement: {same}, "
             f"{time.monotonic() - began:.0f} s",
         )
+    terms = terms_for(live.names, "asynchronous", TURNS)
+    live.run(terms)
+    gap, expected = _apart(live, terms), live.local(terms).privacy_
+    same = live.statement(terms) == expected
+    same = same and all(model.privacy_ == expected for model in live.models(terms).values())
+    found = f"{100 * gap:.2f} % from the local run, same statement: {same}"
+    say("equal: asynchronous", gap <= 0.02 and same, found)
     found = {(table, address) for table, address, _ in live.listeners()}
     say("listeners", found == {("tcp", "0100007F")}, f"all on {sorted(found)}")
     job = sorted(path.name for path in (live.folder(terms) / "job").rglob("*") if path.is_file())
     say("job", not any(name.endswith(".py") for name in job), f"files: {', '.join(job)}")
 
 
-def kills(live, say, count=40):
+KILLED = {
+    "mean regularised": ("mean-regularized", {"epsilon": 50.0, "n_rounds": 12}),
+    "moments, secure": ("shared-moments", {"epsilon": 5.0, "aggregation": "secure"}),
+    "asynchronous": ("asynchronous", {**TURNS, "epsilon": 50.0, "n_rounds": 12}),
+}
+VICTIMS = (("site", True), ("site", False), ("server", True), ("server", False))
+
+
+def kills(live, say, count=40, seed=5):
     """Kill at random instants; nothing is lost, said twice in two ways, or charged twice."""
-    points = random.Random(5)
-    victims = [("site", True), ("site", False), ("server", True), ("server", False)]
-    made, runs, spread = 0, 0, {}
+    points, made, runs = random.Random(seed), 0, 0
+    spread = dict.fromkeys(VICTIMS, 0)
+    methods = itertools.islice(itertools.cycle(KILLED.items()), seed % len(KILLED), None)
     while made < count:
-        terms = terms_for(
-            live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 12}, seed=None
-        )
-        before = {name: live.charges(name) for name in live.names}
+        name, (method, settings) = next(methods)
+        terms = terms_for(live.names, method, settings, seed=None)
+        before = {site: live.charges(site) for site in live.names}
         thread = threading.Thread(target=live.run, args=(terms, 900.0), daemon=True)
         thread.start()
         in_this_run = 0
         while thread.is_alive() and in_this_run < 6 and made < count:
             time.sleep(points.uniform(0.0, 15.0))
-            who, job = victims[made % len(victims)]
-            who = points.choice(live.names) if who == "site" else who
-            if thread.is_alive() and live.kill(who, job=job):
-                kind = f"{'server' if who == 'server' else 'site'} {'job' if job else 'parent'}"
-                spread[kind] = spread.get(kind, 0) + 1
+            kind = VICTIMS[made % len(VICTIMS)]
+            who = points.choice(live.names) if kind[0] == "site" else "server"
+            if thread.is_alive() and live.kill(who, job=kind[1]):
+                spread[kind] += 1
                 made += 1
                 in_this_run += 1
         thread.join(900.0)
         runs += 1
-        _whole(live, terms, before, say, f"kills: run {runs}, {in_this_run} kills")
-    say("kills", True, f"{made} kills in {runs} runs: {spread}")
+        _whole(live, terms, before, say, f"kills: {name}, {in_this_run} kills")
+    shown = {f"{who} {'job' if job else 'parent'}": n for (who, job), n in spread.items()}
+    say("kills", True, f"{made} kills in {runs} runs (seed {seed}): {shown}")
 
 
 def reboot(live, say):
@@ -112,6 +127,25 @@ def reboot(live, say):
     _whole(live, terms, before, say, "reboot: all killed at once")
 
 
+def leaver(live, say):
+    """A site leaves in the middle: the run goes on, says so, and gives it its model later."""
+    gone, settings = live.names[-1], {"epsilon": 50.0, "n_rounds": 12}
+    options = {"seed": None, "deadline": 6.0, "late": "go on"}
+    terms = terms_for(live.names, "mean-regularized", settings, **options)
+    thread = threading.Thread(target=live.run, args=(terms, 300.0), daemon=True)
+    thread.start()
+    wait_for(lambda: len(list((live.folder(terms) / "own" / "releases").glob("*"))) > 2, 120)
+    live.leaves(gone)
+    thread.join(300)
+    board = live.board(terms)
+    stated = [part for part in live.statement(terms).assumptions if gone in part]
+    say("leaver: the others end", len(board) == 12, f"{len(board)} of 12 releases; {stated}")
+    live.comes(gone)
+    live.run(terms, 120.0)
+    heads = {model.billboard_.head for model in live.models(terms).values()}
+    say("leaver: it gets its model", heads == {board.head} and bool(stated), f"heads {len(heads)}")
+
+
 def _swallowed(live, terms):
     try:
         live.run(terms, 300.0)
@@ -122,11 +156,13 @@ def _swallowed(live, terms):
 def _whole(live, terms, before, say, name):
     """Check that a run ended, and that nobody saw or paid anything twice."""
     board = live.board(terms)
-    n_rounds = terms.settings["n_rounds"]
+    rounds = Terms.load(live.folder(terms) / "terms.json").staged().schedule.rounds
+    turns = sum(round.turns for round in rounds)
+    releases = turns * (len(terms.sites) if rounds[0].apart else 1)
     charged = {site: live.charges(site) - before[site] for site in live.names}
     heads = {model.billboard_.head for model in live.models(terms).values()}
-    held = len(board) == n_rounds and set(charged.values()) == {n_rounds} and heads == {board.head}
-    say(name, held, f"{len(board)} of {n_rounds} releases, charges {charged}, heads {len(heads)}")
+    held = len(board) == releases and set(charged.values()) == {turns} and heads == {board.head}
+    say(name, held, f"{len(board)} of {releases} releases, charges {charged}, heads {len(heads)}")
 
 
 def timing(live, say):
@@ -159,9 +195,8 @@ def asynchronous(_, say, turns=40):
                         os.kill(pid, number)
                 over.wait(seconds)
 
-    settings = {"epsilon": 500.0, "n_rounds": turns, "target_bound": 4.0, "row_norm": 3.0}
     try:
-        terms = terms_for(names, "asynchronous", {**settings, "gate": False})
+        terms = terms_for(names, "asynchronous", {**TURNS, "n_rounds": turns})
         place_of = live.folder(terms)
         thread = threading.Thread(target=live.run, args=(terms, 600.0), daemon=True)
         thread.start()
@@ -286,44 +321,22 @@ def _gap(ones, others):
     return max(float(np.abs(a - b).max()) for a, b in zip(ones, others, strict=True))
 
 
-def cost(live, say):
-    """What a secure sum costs a site, by the number of sites."""
-    for count in (4, 50):
-        names = tuple(f"s{number:02d}" for number in range(count))
-        identities = make_identities(names)
-        secrets = {name: sums.new_key(SystemEntropy()) for name in names}
-        pages = {
-            name: identities[name].signed(b"a", secrets[name].public_key().public_bytes_raw())
-            for name in names
-        }
-        steps = {name: np.arange(100_000) for name in names}
-        spent, parts = [], []
-        for name in names:
-            began = time.perf_counter()
-            parts.append(sums.masked(steps[name], secrets[name], identities[name], pages, b"a"))
-            spent.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        total = sums.total(parts, 1.0)
-        adding = time.perf_counter() - began
-        exact = np.array_equal(total, count * np.arange(100_000.0))
-        say(
-            f"secure sum: {count} sites, 100 000 numbers",
-            exact,
-            f"exact: {exact}; {statistics.median(spent):.3f} s a site, {adding:.3f} s to add up",
-        )
-
-
 ROWS = {
     "equal": equal,
     "kills": kills,
     "reboot": reboot,
+    "leaver": leaver,
+    "keys": keys,
+    "rights": rights,
+    "prying": prying,
+    "starts": starts,
     "refusals": refusals,
     "edited": edited,
     "malformed": malformed,
     "transfer": transfer,
     "timing": timing,
     "asynchronous": asynchronous,
-    "sums": cost,
+    "sums": secure_sums,
 }
 
 
@@ -337,6 +350,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", choices=[*ROWS, "table"], default=[])
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=5, help="of the instants of kills")
     parser.add_argument("--out", type=Path, default=Path("federation-stress.jsonl"))
     asked = parser.parse_args()
     if asked.rows == ["table"]:
@@ -356,7 +370,7 @@ def main():
         if live is not None:
             live.start()
         for row in asked.rows or ROWS:
-            more = {"count": asked.kills} if row == "kills" else {}
+            more = {"count": asked.kills, "seed": asked.seed} if row == "kills" else {}
             ROWS[row](live, say, **more)
     finally:
         if live is not None:

@@ -116,10 +116,10 @@ def test_status_shows_sites_round_budget_and_the_last_error(house, tmp_path):
     assert facts["phase"] == "done"
     assert facts["round"] == facts["rounds"] == 3
     assert facts["spent"] == pytest.approx(50.0, rel=1e-6)
-    assert [site["state"] for site in facts["sites"]] == ["has its model"] * 4
+    assert [site["state"] for site in facts["sites"]] == ["has all releases"] * 4
     done = tacit("federate", "status", tmp_path, "--json")
     assert json.loads(done.output)["phase"] == "done"
-    assert "has its model" in tacit("federate", "status", tmp_path).output
+    assert "has all releases" in tacit("federate", "status", tmp_path).output
 
 
 def test_a_kit_that_takes_unsigned_jobs_is_refused_with_its_line(tmp_path):

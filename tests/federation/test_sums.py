@@ -19,26 +19,12 @@ from .conftest import NAMES, closed, sites_of, terms_of
 pytest.importorskip("cryptography", reason="needs tacit[federation]")
 from tacit.federation.keys import make_identities
 
-ABOUT = b"run|0"
+from .secure import ABOUT, book_of, masked, noise_law, uniformity
 
 
 @pytest.fixture(scope="module")
 def identities():
     return make_identities(NAMES)
-
-
-def book_of(identities, about=ABOUT):
-    secrets = {name: sums.new_key(SystemEntropy()) for name in identities}
-    pages = {
-        name: identity.signed(about, secrets[name].public_key().public_bytes_raw())
-        for name, identity in identities.items()
-    }
-    return secrets, pages
-
-
-def masked(identities, steps, about=ABOUT):
-    secrets, book = book_of(identities, about)
-    return [sums.masked(steps[name], secrets[name], identities[name], book, about) for name in book]
 
 
 def test_the_total_is_exact_and_a_single_message_is_not_the_message(identities):
@@ -71,12 +57,7 @@ def test_a_signed_page_without_a_key_is_refused_by_name(identities, key):
 def test_what_the_server_sees_of_one_site_is_uniform(identities, value):
     """χ² of all bytes, false alarm below 1e-6: 255 degrees of freedom, 255 ± 5.5·√510."""
     steps = {name: np.full(40_000, value if name == "ash" else 0) for name in NAMES}
-    seen = masked(identities, steps)[0].view(np.uint8)
-    counts = np.bincount(seen, minlength=256)
-    expected = len(seen) / 256
-    assert abs(float(np.sum((counts - expected) ** 2) / expected) - 255) < 5.5 * math.sqrt(510)
-    words = masked(identities, steps)[0].astype(np.float64) / 2**64
-    assert abs(words.mean() - 0.5) < 5 / math.sqrt(12 * len(words))
+    assert max(map(abs, uniformity(masked(identities, steps)[0]))) < 5.5
 
 
 def test_no_stream_is_used_twice(identities):
@@ -140,20 +121,10 @@ def test_a_roster_without_a_site_is_refused_and_the_same_call_is_not_masked_twic
 @pytest.mark.parametrize("min_honest", [1, 3, 4])
 def test_the_noise_of_the_total_has_the_stated_law(min_honest):
     """Kolmogorov and Smirnov at 1e-6 (2.7/√n), and the variance within 5 deviations."""
-    from scipy.special import ndtr
-
     mechanism = DistributedGaussian(2.0, 1.5, 4, min_honest)
-    count = 20_000
-    shares = mechanism.at_home(np.full((4 * count, 1), 0.3), KeyedEntropy(KeyedEntropy.new()))
-    steps = shares / mechanism.step
-    assert np.array_equal(steps, np.round(steps))
-    noise = shares.reshape(4, count).sum(axis=0) - 1.2
-    honest = shares.reshape(4, count)[:min_honest].sum(axis=0) - 0.3 * min_honest
-    for found, scale in ((noise, mechanism.scale), (honest, 3.0)):
-        ranks = ndtr(np.sort(found / scale))
-        grid = np.arange(1, count + 1) / count
-        assert np.max(np.abs(ranks - grid)) < 2.7 / math.sqrt(count)
-        assert abs(found.var() / scale**2 - 1) < 5 * math.sqrt(2 / count)
+    for distance, variance in noise_law(mechanism):
+        assert distance < 2.7
+        assert abs(variance) < 5
     assert mechanism.scale == pytest.approx(3.0 * math.sqrt(4 / min_honest))
     assert mechanism.event.noise_multiplier == 1.5
 

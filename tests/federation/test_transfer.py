@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit.errors import InvalidInput
 from tacit.estimators import load
-from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused, consent, simulate
+from tacit.federation import Coordinator, InProcess, Policy, Refused, consent, simulate
 from tacit.federation.consent import described
 from tacit.federation.terms import TRANSFERS
 from tacit.federation.wire import pack, unpack
@@ -146,8 +146,7 @@ def test_a_target_with_too_few_rows_does_not_say_how_many(tmp_path, caplog):
     sites = sites_of(terms, tmp_path, rows=few)
     with pytest.raises(Refused) as refusal:
         Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run()
-    assert "too few rows" in str(refusal.value)
-    assert "2 rows" not in str(refusal.value)
+    assert str(refusal.value) == "birch: cannot take its place in this run; its own log says why"
     assert "2 rows" in caplog.text
     assert charges(sites["ash"]) == 0
     closed(sites)
@@ -165,12 +164,11 @@ def test_a_source_that_sends_nonsense_learns_nothing_of_its_targets(size, tmp_pa
 
     terms = terms_of()
     sites = sites_of(terms, tmp_path)
-    with pytest.raises(Interrupted, match="birch, dogwood"):
-        Coordinator(tmp_path / "run", Nonsense(sites), terms=terms).run()
+    Coordinator(tmp_path / "run", Nonsense(sites), terms=terms).run()
     status = json.loads((tmp_path / "run" / "status.json").read_text())
-    told = status["sites"]["birch"]["state"]
-    assert "cannot learn from these releases" in told
-    assert "60" not in told
+    assert {site["state"] for site in status["sites"].values()} == {"has all releases"}
+    assert not sites["birch"].model(terms.run).exists()
+    assert "no model could be learned" in caplog.text
     assert "60 rows" in caplog.text or size > 1e200
     assert charges(sites["birch"]) == 0
     closed(sites)
@@ -181,8 +179,8 @@ def test_a_target_killed_before_its_model_was_written_finds_the_same_model(tmp_p
     sites = sites_of(terms, tmp_path)
     with monkeypatch.context() as broken:
         broken.setattr(tacit.TransferClassifier, "report", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run()
+        Coordinator(tmp_path / "run", InProcess(sites), terms=terms).run()
+    assert not sites["birch"].model(terms.run).exists()
     assert charges(sites["birch"]) == 1
     kept = list((tmp_path / "birch" / "runs" / terms.run / "own" / "releases").glob("*"))
     before = kept[0].read_bytes()

@@ -20,6 +20,7 @@ from tacit.model_selection import (
     cross_validate,
     task_scorer,
 )
+from tacit.preprocessing import TaskMeanImputer
 from tacit.privacy import Ledger
 
 
@@ -199,3 +200,12 @@ def test_a_grid_search_without_privacy_is_free_to_choose(rows):
     assert search.best_params_ == {"alpha": 0.1}
     assert search.privacy_.holds
     assert search.privacy_.epsilon == 0
+
+
+def test_gaps_are_filled_within_tasks_in_a_pipeline_that_is_validated(rows):
+    X, y, tasks = rows
+    gaps = np.array(X, dtype=float)
+    gaps[::7, 0] = np.nan
+    chain = make_pipeline(TaskMeanImputer(), tacit.SingleTaskRegressor())
+    found = cross_validate(chain, gaps, y, tasks=tasks, cv=5)
+    assert (found["test_score"] > 0.5).all()

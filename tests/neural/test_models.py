@@ -12,7 +12,7 @@ jax = pytest.importorskip("jax", reason="needs the extra neural")
 import jax.numpy as jnp  # noqa: E402
 
 from tacit.neural import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn  # noqa: E402
-from tacit.neural._layers import convolve, pool  # noqa: E402
+from tacit.neural._layers import convolve, lines_first, pool, rows_first  # noqa: E402
 
 READY = {
     "logistic": (multinomial_logistic(12, 3), (12,), 3),
@@ -49,7 +49,12 @@ def test_the_image_network_is_the_one_of_the_literature():
 
 @pytest.mark.parametrize(
     ("shape", "kernel", "layout"),
-    [((2, 9, 8, 3), (5, 5), "NHWC/HWIO"), ((2, 9, 3), (4,), "NHC/HIO")],
+    [
+        ((2, 9, 8, 3), (5, 5), "NHWC/HWIO"),
+        ((2, 9, 8, 1), (5, 3), "NHWC/HWIO"),
+        ((2, 9, 3), (4,), "NHC/HIO"),
+        ((2, 9, 1), (5,), "NHC/HIO"),
+    ],
 )
 def test_patches_and_a_product_are_the_convolution_of_xla(shape, kernel, layout):
     rng = np.random.default_rng(0)
@@ -59,13 +64,15 @@ def test_patches_and_a_product_are_the_convolution_of_xla(shape, kernel, layout)
     expected = jax.lax.conv_general_dilated(
         x, weight, (1,) * len(kernel), "SAME", dimension_numbers=(rows, weights, rows)
     )
-    np.testing.assert_allclose(convolve({"weight": weight}, jnp.asarray(x)), expected, atol=2e-5)
+    found = convolve({"weight": weight}, lines_first(jnp.asarray(x)))
+    np.testing.assert_allclose(rows_first(found), expected.reshape(len(x), -1), atol=2e-5)
 
 
 def test_pooling_takes_the_maximum_of_squares_and_cuts_an_odd_edge():
     x = np.random.default_rng(0).standard_normal((2, 5, 4, 3)).astype(np.float32)
     expected = x[:, :4].reshape(2, 2, 2, 2, 2, 3).max(axis=(2, 4))
-    np.testing.assert_array_equal(pool(jnp.asarray(x)), expected)
+    found = rows_first(pool(lines_first(jnp.asarray(x))))
+    np.testing.assert_array_equal(found, expected.reshape(2, -1))
 
 
 def test_the_opening_is_a_constant_of_the_seed():

@@ -1,4 +1,4 @@
-"""Evidence messages, personal models and fits of a handful of rows."""
+"""Personal models and fits of a handful of rows."""
 
 from __future__ import annotations
 
@@ -6,25 +6,11 @@ import numpy as np
 import pytest
 
 from tacit.losses import SquaredLoss
-from tacit.numerics.evidence import evidence_messages, personal_models
+from tacit.numerics.evidence import personal_models
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
 from tacit.numerics.local_fit import LocalFit, bounded_slopes, local_fit
 from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
-
-
-def test_messages_are_centred_and_a_hopeless_candidate_counts_as_a_bad_one():
-    evidence = np.array([[0.0, -1.0, -1e9], [5.0, 5.0, 5.0]])
-    found = evidence_messages(evidence, 3.0)
-    np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-12)
-    assert found[0, 0] - found[0, 2] == pytest.approx(6.0)
-    assert not found[1].any()
-
-
-def test_messages_of_a_wide_radius_are_the_evidence_itself():
-    evidence = np.random.default_rng(0).normal(size=(4, 9)) * 5
-    found = evidence_messages(evidence, 40.0)
-    np.testing.assert_allclose(found, evidence - evidence.mean(axis=1, keepdims=True))
 
 
 def _setting(ragged):

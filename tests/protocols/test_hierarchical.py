@@ -169,7 +169,7 @@ def test_the_schedule_follows_from_public_quantities_and_costs_what_it_says():
     assert [r.name for r in loud.rounds()] == [
         "scale", "magnitude", "centre", "length", "scores", "moment", "evidence"
     ]  # fmt: skip
-    assert quiet.plan.radius > loud.plan.radius
+    assert quiet._comparisons.size > loud._comparisons.size
     schedule = Schedule.calibrate(loud.rounds(), epsilon=1.0, delta=1e-6)
     assert schedule.cost("task", 1e-6).epsilon <= 1.0
     shares = {r.name: r.share for r in loud.rounds()}

@@ -86,3 +86,59 @@ def test_methods_that_charge_nothing_have_no_name_for_their_data(run):
     )
     assert done.exit_code == 2
     assert "--data-name" in done.output
+
+
+def test_rows_of_two_ledgers_are_not_spent_on_one_of_them_alone(run, tmp_path):
+    Ledger("second.csv.ledger.db", 5.0, 1e-4).close()
+    for seed, name in enumerate(("first", "second")):
+        write(tmp_path / "data.csv", name, seed)
+        (tmp_path / "data.csv").rename(f"{name}.csv")
+    head, *rows = (tmp_path / "first.csv").read_text().splitlines()
+    both = [head, *rows, *(tmp_path / "second.csv").read_text().splitlines()[1:]]
+    (tmp_path / "both.csv").write_text("\n".join(both) + "\n", encoding="utf-8")
+
+    def fit_file(name, *options):
+        columns = ("--task", "clinic", "--target", "stay", "--method", "low-rank", "--yes")
+        return run("fit", f"{name}.csv", *columns, "--out", f"run-{name}", *options)
+
+    def spent():
+        found = []
+        for name in ("first", "second"):
+            with Ledger(f"{name}.csv.ledger.db") as ledger:
+                found.append(ledger.spent().epsilon)
+        return found
+
+    for name in ("first", "second"):
+        assert fit_file(name).exit_code == 0
+    before = spent()
+    for named in ((), ("--ledger", "second.csv.ledger.db"), ("--dry-run",)):
+        refused = fit_file("both", *named)
+        assert refused.exit_code == 2, refused.output
+        assert "some of its rows are guarded by" in refused.output
+    assert spent() == before
+    word = ("--ledger", "second.csv.ledger.db", "--new-ledger", "both boards agreed")
+    assert fit_file("both", *word).exit_code == 0
+    assert fit_file("both", "--force").exit_code == 0  # the reason was given
+    assert spent()[0] == before[0] < spent()[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_ledger_for_others_does_not_tell_whether_a_row_changed(run, tmp_path, kind):
+    """The keyed name of the data was in it: equal in two runs if, and only if, the rows were."""
+    exported = []
+    for folder, change in (("same", False), ("changed", True)):
+        data = tmp_path / "data.csv"
+        write(data)
+        Ledger(f"{folder}.db", 5.0, 1e-4).close()
+        word = ("--ledger", f"{folder}.db", "--new-ledger", "a test")
+        assert fit(run, *(word if change else word[:2]), out=f"{folder}-1").exit_code == 0
+        if change:
+            data.write_text(data.read_text().replace("C0,", "C0,9", 1), encoding="utf-8")
+        assert fit(run, *word, out=f"{folder}-2").exit_code == 0
+        assert run("ledger", "export", f"{folder}.db", "--out", f"{folder}.{kind}").exit_code == 0
+        exported.append((tmp_path / f"{folder}.{kind}").read_text(encoding="utf-8"))
+    names = [
+        record.seal["data"] for db in ("same.db", "changed.db") for record in Ledger(db).runs()
+    ]
+    assert names[0] == names[1] != names[3]
+    assert not any(name in text for name in names for text in exported)

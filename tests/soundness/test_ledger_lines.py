@@ -311,3 +311,22 @@ def test_unequal_pure_steps_at_a_tiny_delta_are_computed_from_above():
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     found = optimal_composition([0.1] * ones + [0.2] * twos, delta)
     assert high * (1 - 1e-12) <= found <= high * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in tacit.ESTIMATORS if "ledger" in getattr(tacit, n)._get_param_names()]
+)
+def test_a_fit_that_hides_nothing_is_on_the_ledger_that_it_was_given(rows, name):
+    """Most estimators learn otherwise without privacy, and passed their ledger by."""
+    X, y, task = rows
+    limited = Ledger(":memory:", epsilon=1.0, delta=1e-5)
+    with pytest.raises(BudgetExceeded):
+        getattr(tacit, name)(epsilon=math.inf, ledger=limited).fit(X, y, tasks=task)
+    assert limited.spent().epsilon == 0
+
+
+def test_a_ledger_without_limit_records_a_fit_that_hides_nothing(rows):
+    X, y, task = rows
+    ledger = Ledger(":memory:", epsilon=math.inf, delta=0.0)
+    tacit.MeanRegularizedRegressor(epsilon=math.inf, ledger=ledger).fit(X, y, tasks=task)
+    assert ledger.spent().epsilon == math.inf

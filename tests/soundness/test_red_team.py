@@ -1,10 +1,15 @@
 """What a second attack on the merged code found: each was a way past a stated guarantee."""
 
+import functools
+
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 
 import tacit
-from tacit.errors import InvalidInput
+from tacit.engines import Checkpoint
+from tacit.errors import InvalidInput, LedgerError
+from tacit.model_selection import GridSearch, cross_validate
 from tacit.privacy import Ledger
 from tacit.privacy.noise.entropy import KeyedEntropy
 from tacit.privacy.unit import Unit
@@ -47,14 +52,53 @@ def test_a_key_is_no_random_state(name):
         model.fit(X, y > 0 if name.endswith("Regression") else y, tasks=task)
 
 
-def test_a_search_that_cannot_split_spends_nothing():
+@pytest.mark.parametrize("more", [0, 1])
+def test_whether_a_search_runs_does_not_tell_how_many_rows_a_task_has(more):
+    """Everybody else has one row; whether the search ran told if one task had a second."""
+    task = np.concatenate([np.arange(30), np.zeros(more, dtype=int)])
+    X = np.random.default_rng(0).normal(size=(len(task), 2))
     ledger = Ledger(":memory:", epsilon=1.0, delta=1e-5)
     search = PrivateSearch(
-        tacit.LowRankRegressor(), {"clip": [1.0]}, epsilon=1.0, delta=1e-5, ledger=ledger
+        *(tacit.LowRankRegressor(), {"fit_intercept": [True, False]}),
+        epsilon=1.0,
+        delta=1e-5,
+        mean_runs=1.5,
+        ledger=ledger,
     )
-    with pytest.raises(InvalidInput):
-        search.fit(np.ones((6, 2)), np.arange(6.0), tasks=np.arange(6))
-    assert ledger.spent().epsilon == 0
+    search.fit(X, X[:, 0], tasks=task)
+    assert np.isfinite(search.best_score_)
+    assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-2)
+
+
+def _search(model, ledger):
+    return PrivateSearch(model, {"fit_intercept": [True]}, delta=1e-5, ledger=ledger).fit
+
+
+def _grid(model, ledger):
+    return GridSearch(model, {"fit_intercept": [True]}, cv=2, ledger=ledger).fit
+
+
+def _validation(model, ledger):
+    return functools.partial(cross_validate, model, cv=2, ledger=ledger)
+
+
+@pytest.mark.parametrize("as_path", [True, False])
+@pytest.mark.parametrize("fits", [_search, _grid, _validation])
+def test_the_ledger_that_an_estimator_brings_is_charged_or_refused(fits, as_path, tmp_path):
+    X, y, task = rows()
+    path = tmp_path / "study.db"
+    with (
+        Ledger(path, epsilon=1.0, delta=1e-5) as ledger,
+        Ledger(tmp_path / "b.db", 9, 1e-5) as other,
+    ):
+        model = tacit.LowRankRegressor(delta=1e-5, ledger=path if as_path else ledger)
+        for instead in (None, other):
+            with pytest.raises(InvalidInput, match="would not be charged"):
+                fits(model, instead)(X, y, tasks=task)
+        assert ledger.spent().epsilon == other.spent().epsilon == 0
+        model.set_params(epsilon=0.3)
+        fits(model, str(path))(X, y, tasks=task)
+        assert ledger.spent().epsilon > 0.3
 
 
 @pytest.mark.parametrize("large", [1e8, 1e9, 2.0**40, 1e20])
@@ -72,3 +116,27 @@ def test_rows_of_one_direction_do_not_end_a_fit_with_intervals(name, intercept, 
     others = labels != 1
     _, deviation = model.predict(X[others], tasks=labels[others], return_std=True)
     assert np.isfinite(deviation).all()
+
+
+def test_a_run_does_not_go_on_with_a_ledger_that_was_not_charged_for_its_releases(tmp_path):
+    """It reserved anew there, and what had been released before stood in no ledger."""
+    event = dp_event.GaussianDpEvent(10.0)
+    kept = Checkpoint.begin(tmp_path / "unfinished")
+
+    def reserve(ledger):
+        facts = {"unit": "task", "adjacency": "replace-one"}
+        return lambda run: ledger.reserve([event] * 2, **facts, run=run)
+
+    def go_on(ledger, *, stop):
+        with kept.held(ledger, reserve(ledger)) as billboard:
+            billboard.post(np.zeros(2), event)
+            if stop:
+                raise KeyboardInterrupt
+
+    first, second = (Ledger(tmp_path / name, epsilon=1.0, delta=1e-5) for name in ("a", "b"))
+    with pytest.raises(KeyboardInterrupt):
+        go_on(first, stop=True)
+    with pytest.raises(LedgerError, match="does not hold the run"):
+        go_on(second, stop=False)
+    assert second.spent().epsilon == 0
+    go_on(first, stop=False)

@@ -68,3 +68,19 @@ def test_the_number_of_rows_before_a_party_cannot_be_read_from_its_scores(
         with (tmp_path / f"own{size}" / "evaluation.csv").open(encoding="utf-8") as file:
             found.append(list(csv.DictReader(file)))
     assert found[0] == found[1] == found[2]
+
+
+def test_whether_a_run_holds_rows_out_does_not_tell_that_a_party_has_more_than_one(
+    tacit_commands, write_rows, tmp_path
+):
+    """Everybody else has one row; whether the run ended well told if one party had a second."""
+    found = []
+    for size in (1, 2):
+        data, out = write_rows(f"{size}.csv", sizes=(1, size, 1, 1)), f"run-{size}"
+        columns = ("--task", "party", "--target", "outcome", "--kind", "regression")
+        fit = ("fit", data, *columns, "--test-size", 0.3, "--seed", 0, "--out", out, "--yes")
+        folder = tmp_path / f"own-{size}"
+        tacit_commands([fit, ("export", out, "--party", "P0", "--out", folder)])
+        found.append({part.name for part in folder.rglob("*")})
+        found.append((folder / "evaluation.csv").read_bytes())
+    assert found[:2] == found[2:]

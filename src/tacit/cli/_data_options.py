@@ -11,6 +11,7 @@ from tacit.cli.fit import DATA_PANEL, fit, read_rows
 
 if TYPE_CHECKING:
     from tacit.cli.table.prepare import Prepared
+    from tacit.cli.table.read import Table
 
 __all__ = ["prepared_rows", "takes_data_options"]
 
@@ -48,10 +49,9 @@ def takes_data_options(command: Callable[..., None]) -> Callable[..., None]:
     return taking
 
 
-def prepared_rows(rows: dict[str, Any], method: str) -> Prepared:
-    """Read the rows that data options describe, as ``tacit fit`` would for ``method``."""
+def prepared_rows(rows: dict[str, Any], method: str) -> tuple[Prepared, Table]:
+    """Read the rows that data options describe, as ``tacit fit`` would, and the file's cells."""
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(fit).parameters.items()
     }
-    found: Prepared = read_rows({**defaults, **rows, "method": method, "epsilon": None})[0]
-    return found
+    return read_rows({**defaults, **rows, "method": method, "epsilon": None})

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from tacit.cli._data_options import prepared_rows, takes_data_options
-from tacit.cli._output import Json, Quiet, begin
+from tacit.cli._output import Json, Quiet, begin, current
 from tacit.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tacit.cli.guard.choice import Asked
+    from tacit.privacy.ledger import Ledger
 
 __all__ = ["compare"]
 
@@ -39,7 +46,11 @@ def compare(
         typer.Option("--public", help="The rows are public, or all your own: nothing is charged."),
     ] = False,
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger that pays for the look at private rows.")
+        Path | None,
+        typer.Option(
+            help="Ledger that pays for the look; default: TACIT_LEDGER, else the one that guards "
+            "these rows."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file of every split's score.")] = None,
     plot: Annotated[
@@ -51,48 +62,55 @@ def compare(
 ) -> None:
     """Compare methods at several budgets with learning alone, pooled, and without noise.
 
-    Every private fit counts: the look states what all of them cost together, or charges --ledger.
-    On rows that are public or your own, say --public.
+    Every private fit counts: the look charges the ledger that guards the rows for all of them
+    together, and is refused before anything is computed if there is none or it cannot pay. On rows
+    that are public or your own, say --public.
 
     Example: tacit compare exam.csv --task school --target score --methods shared-prior --public
     """
     output = begin(quiet=quiet, as_json=json)
+    from tacit.cli.guard.choice import Asked
     from tacit.comparison import compare as compared
 
     listed = [part.strip() for part in methods.split(",") if part.strip()]
     budgets = _numbers("--epsilons", epsilons)
-    if ledger is not None and not ledger.exists():
-        raise InvalidInput(
-            f"--ledger {ledger}: no such ledger; make one with a total budget: tacit ledger create "
-            f"{ledger} --epsilon 30 --delta 1e-5"
-        )
-    prepared = prepared_rows(rows, listed[0] if listed else "")
-    with output.step("comparing") as advance, output.warnings_as_lines():
+    _check_files(out, plot)
+    prepared, table = prepared_rows(rows, listed[0] if listed else "")
+    look: dict[str, Any] = {
+        "tasks": prepared.tasks,
+        "methods": listed,
+        "epsilons": budgets,
+        "kind": "regression" if prepared.kind == "regression" else "classification",
+        "n_repeats": splits,
+        "settings": {"classes": prepared.declared},
+    }
+    pieces = functools.partial(iter, (table.columns,))
+    asked = Asked(rows["data"], pieces, rows["task"], ledger)
+    with (
+        _public(asked) if public else _paying(asked, prepared, look) as payer,
+        output.step("comparing") as advance,
+        output.warnings_as_lines(),
+    ):
         found = compared(
             prepared.X,
             prepared.y,
-            tasks=prepared.tasks,
-            methods=listed,
-            epsilons=budgets,
-            kind="regression" if prepared.kind == "regression" else "classification",
+            **look,
             scoring=scoring,
-            n_repeats=splits,
             test_size=test_size,
             public=public,
-            ledger=ledger,
+            ledger=payer,
             progress=advance,
-            settings={"classes": prepared.declared},
         )
         if out is not None:
             found.to_csv(out)
         if plot is not None:
             found.plot(plot)
-    table = Table("method", "ε of one fit", f"{found.measure}", "± over splits")
+    shown_table = Table("method", "ε of one fit", f"{found.measure}", "± over splits")
     for entry in found.entries:
         budget = "no noise" if entry.epsilon == float("inf") else f"{entry.epsilon:g}"
         shown = "nothing shared" if entry.epsilon == 0 else budget
-        table.add_row(entry.method, shown, f"{entry.mean:.4f}", f"{entry.spread:.4f}")
-    output.show(table, found.cost)
+        shown_table.add_row(entry.method, shown, f"{entry.mean:.4f}", f"{entry.spread:.4f}")
+    output.show(shown_table, found.cost)
     for file in (out, plot):
         if file is not None:
             output.show(f"written: {file}")
@@ -109,3 +127,52 @@ def compare(
             "cost_in_words": found.cost,
         }
     )
+
+
+def _check_files(out: Path | None, plot: Path | None) -> None:
+    """Refuse files that could not be written, before the look is paid for."""
+    from tacit._comparison_plot import check_plot
+
+    for option, file in (("--out", out), ("--plot", plot)):
+        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise InvalidInput(f"{option} {file}: name a file in a folder that is there")
+    if plot is not None:
+        check_plot(plot)
+
+
+@contextlib.contextmanager
+def _public(asked: Asked) -> Iterator[None]:
+    """Charge nothing, and say so where a ledger guards the rows."""
+    from tacit.cli.guard.choice import guarded_by
+
+    if asked.named is not None:
+        raise InvalidInput("--ledger: public rows are not charged; leave out --ledger, or --public")
+    for guard in guarded_by(asked)[:1]:
+        current().warn(
+            f"{guard} guards these rows, so somebody called them private; --public charges it "
+            "nothing for this look"
+        )
+    yield None
+
+
+@contextlib.contextmanager
+def _paying(asked: Asked, prepared: Any, look: dict[str, Any]) -> Iterator[Ledger]:
+    """Open the ledger that guards the rows; without one the look is refused.
+
+    None is made here, as ``tacit fit`` does: a look costs several times what a fit does, and a
+    ledger with that total would have nothing left for the fit that was to follow.
+    """
+    from tacit.cli.guard.choice import Guard, peek
+    from tacit.comparison import look_cost
+
+    if peek(asked) is None:
+        cost = look_cost(prepared.X, prepared.y, **look)
+        raise InvalidInput(
+            f"{asked.data}: no ledger guards these rows, and all private fits of this look cost "
+            f"ε = {cost.epsilon:.3g}, δ = {cost.delta:.2g} together. If the rows are public, or "
+            "your own, say --public. If not, make a ledger with a total for this and what follows "
+            f"(tacit ledger create {asked.beside} --epsilon … --delta …), or take fewer "
+            "--epsilons, --methods and --splits"
+        )
+    with Guard(asked, (0.0, 0.0)) as guard:
+        yield guard.ledger

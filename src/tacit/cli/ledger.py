@@ -94,6 +94,16 @@ def _contents(opened: Ledger) -> dict[str, Any]:
     }
 
 
+def _for_others(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the contents without names of data, which are equal as long as no row is another.
+
+    Guarantee: two data sets on which the same runs were made cannot be told apart by the rest.
+    """
+    runs = [{key: run[key] for key in run if key != "fingerprint"} for run in found["runs"]]
+    notes = [{key: note[key] for key in note if key != "guards"} for note in found["notes"]]
+    return {**found, "runs": runs, "notes": notes}
+
+
 @ledger.command("show")
 def show(path: File, quiet: Quiet = False, json: Json = False) -> None:
     """Show every run, what was spent and what is left, and how it adds up."""
@@ -203,14 +213,14 @@ def export(
 ) -> None:
     """Write runs, totals, spends and what is left: all as JSON, the runs alone as CSV.
 
-    The chain is verified first.
+    The chain is verified first. What is written may be shown to others.
     """
     output = begin(quiet=quiet)
     if out is not None and out.suffix.lower() not in (".json", ".csv"):
         raise InvalidInput(f"--out {out}: must end in .json or .csv")
     with _open(path) as opened:
         n_entries = opened.verify()
-        found = {"n_entries": n_entries, **_contents(opened)}
+        found = {"n_entries": n_entries, **_for_others(_contents(opened))}
     if out is not None and out.suffix.lower() == ".csv":
         from tacit.cli.run.folder import table_csv
 

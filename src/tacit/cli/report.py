@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,7 @@ def report(
 
     model, intake, fill, manifest = load_run(run)
     shown: dict[str, Any] = {}
+    tables: dict[Path, Any] = {}
     if party is not None:
         shown["party"] = matching_task(party, model.task_names_)
     if trained_on is not None and data is None:
@@ -65,13 +67,14 @@ def report(
         from tacit.cli.table.read import read_table
 
         with output.step(f"reading {file}"):
-            table = read_table(
+            tables[file] = read_table(
                 file, format=format, separator=separator, encoding=text_encoding(encoding)
             )
-            return _scored(table, model, intake, fill, manifest, party)
+            return _scored(tables[file], model, intake, fill, manifest, party)
 
     if data is not None:
         shown |= rows(data)
+        shown["seen"] = _seen(run, data, tables[data], intake.task)
     if trained_on is not None:
         shown["fitted_on"] = tuple(rows(trained_on).values())
     if audit:
@@ -82,6 +85,25 @@ def report(
     write_page(model, file, ledger=ledger_of_run(run) or run / LEDGER, **shown)
     output.show(f"report: {file}")
     output.result({"report": str(file), "party": party})
+
+
+def _seen(run: Path, data: Path, table: Any, task: str) -> bool:
+    """Whether the run may know the rows: its own file, or rows that its ledger guards."""
+    from tacit.cli.guard.choice import Asked, guarded_by
+    from tacit.cli.run.folder import data_of_run, ledger_of_run
+
+    column = task if task in table.columns else None
+    asked = Asked(data, functools.partial(iter, (table.columns,)), column)
+    fitted, ledger = data_of_run(run), ledger_of_run(run)
+    same_file = fitted is not None and fitted.resolve() == data.resolve()
+    guards = [path.resolve() for path in guarded_by(asked)]
+    if not same_file and (ledger is None or ledger.resolve() not in guards):
+        return False
+    current().warn(
+        f"--data {data}: the run may have learned from these rows, and the page says that this is "
+        "no test; hand in rows that were kept out of the fit, or fit with --test-size"
+    )
+    return True
 
 
 def _beside(run: Path, party: str) -> Path:

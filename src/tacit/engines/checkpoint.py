@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit._files import write_whole
-from tacit.errors import ModelFileError
+from tacit.errors import LedgerError, ModelFileError
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
 from tacit.privacy.noise.entropy import Entropy, KeyedEntropy, entropy_from
@@ -83,6 +83,16 @@ class Checkpoint:
         write_whole(place / cls._RUN, json.dumps({"run": secrets.token_hex(16)}))
         return cls(place)
 
+    def forget(self) -> None:
+        """Put another key in the key's place, once every release is written down.
+
+        The run's record stays; whoever gets hold of it later cannot subtract the noise.
+        """
+        fresh = KeyedEntropy.new()
+        write_whole(self.folder / self._KEY, fresh)
+        (self.folder / self._KEY).chmod(0o600)
+        self._key = fresh
+
     @property
     def homes(self) -> Path:
         """Where homes on this machine keep what they must remember between calls."""
@@ -101,6 +111,12 @@ class Checkpoint:
         A run that fails after its first charge is left open, to be taken up again.
         """
         known = ledger.knows(self.run)
+        alone = ledger.path == ":memory:"  # made for this process; it counts no other run either
+        if not known and not alone and any((self.folder / self._POSTINGS).glob("*.npz")):
+            raise LedgerError(
+                f"{ledger.path}: does not hold the run whose releases lie in {self.folder}; "
+                "restore the ledger that they were charged to, or fit anew"
+            )
         reservation = ledger.resume(self.run, settled=True) if known else reserve(self.run)
         billboard = Billboard.load(self.folder / self._POSTINGS, reservation)
         try:

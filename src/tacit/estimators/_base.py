@@ -64,6 +64,15 @@ def outputs(tasks: TaskSet, targets: Array) -> Iterator[TaskSet]:
         yield within_range(tasks.replace(y=np.ascontiguousarray(targets[:, column])))
 
 
+def _in_type(values: Array, dtype: Any) -> Array:
+    """Return ``values`` in ``dtype``; what is beyond its range is at its end, and nobody is warned.
+
+    Guarantee: number by number, so that one task's model is nothing to another's.
+    """
+    most = np.finfo(dtype).max
+    return np.clip(values, -most, most).astype(dtype, copy=False)
+
+
 class MultiTaskEstimator(BaseEstimator):
     """One linear model per task, learned together.
 
@@ -260,7 +269,7 @@ class MultiTaskEstimator(BaseEstimator):
         names = ("coef_", "intercept_", "shared_coef_", "shared_intercept_")
         for name in names if dtype == np.float32 else ():
             if getattr(self, name, None) is not None:
-                setattr(self, name, getattr(self, name).astype(np.float32))
+                setattr(self, name, _in_type(getattr(self, name), dtype))
 
     def _keep_spread(self, tasks: TaskSet, *, later: bool = False) -> None:
         """Keep what predictions with ``return_std`` need, where it was asked for."""
@@ -311,7 +320,7 @@ class MultiTaskEstimator(BaseEstimator):
     def _append(self, models: Array) -> None:
         """Put further personal models behind the others."""
         added = models[:, 0] if models.shape[1] == 1 else models
-        added = added.astype(self.coef_.dtype)
+        added = _in_type(added, self.coef_.dtype)
         self.coef_ = np.concatenate([self.coef_, added[..., :-1]])
         self.intercept_ = np.concatenate([self.intercept_, added[..., -1]])
 
@@ -325,7 +334,8 @@ class MultiTaskEstimator(BaseEstimator):
         names = self.task_names_
         if tasks is None and len(names) > 1:
             raise InvalidInput(
-                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per row"
+                f"tasks=None: this model has {len(names)} tasks; pass tasks= with one label per "
+                "row (scikit-learn's own scorers do not: use those of tacit.model_selection)"
             )
         if tasks is None:
             return np.zeros(n_rows, dtype=np.int64)
@@ -415,6 +425,7 @@ class MultiTaskEstimator(BaseEstimator):
         party : name of a task: the page is that party's own
         title : heading of the page
         billboard : the run's releases, where the model was loaded from files and has none
+        seen : whether the model may have learned from X; the page then says that it is no test
 
         See Also
         --------

@@ -100,6 +100,12 @@ def declared_codes(y: AnyArray, declared: AnyArray) -> tuple[AnyArray, IntArray,
 
 def read_off(y: AnyArray) -> tuple[AnyArray, IntArray]:
     """Return the classes that occur, and the class of every row."""
+    kinds = sorted({type(label).__name__ for label in y.tolist()}) if y.dtype == object else []
+    if len(kinds) > 1:
+        raise InvalidInput(
+            f"y: holds labels of several types ({', '.join(kinds)}), which have no order; make "
+            "them one type, such as with y.astype(str), or declare them with classes="
+        )
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:

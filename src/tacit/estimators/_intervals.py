@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
+from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
 
 __all__ = ["deviations", "keep", "refuse"]
@@ -31,7 +32,8 @@ def keep(model: Any, tasks: TaskSet, *, later: bool) -> None:
         if not later:
             model.spread_ = None
         return
-    found = model._spread(tasks)
+    with quiet_arithmetic():
+        found = model._spread(tasks)
     parts = {"noise_": found.noise, "centre_": found.centre, "spread_": found.spread}
     for name, value in parts.items():
         setattr(model, name, np.concatenate([getattr(model, name), value]) if later else value)

@@ -28,11 +28,12 @@ from tacit.estimators._progress import check_progress, check_verbose, watching
 from tacit.privacy._pricing import check_data
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger, Reservation
+from tacit.privacy.mechanisms import Exact
 from tacit.privacy.noise.entropy import Entropy
 from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.statement import Statement
-from tacit.privacy.unit import Unit
+from tacit.privacy.unit import Adjacency, Unit
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
 
@@ -246,8 +247,20 @@ class PrivateEstimator(MultiTaskEstimator):
     def _learn(self, tasks: TaskSet, targets: Array) -> Found:
         self._sizes = None
         if not self._private:
+            self._charge_open()
             return self._learn_open(tasks, targets)
         return self._converse(tasks, targets.shape[1])
+
+    def _charge_open(self) -> None:
+        """Put a fit that hides nothing, by a computation of its own, on the ledger it was given."""
+        if self.ledger is None or not self._open_apart:
+            return
+        event, ledger = Exact().event, open_ledger(self.ledger, math.inf, 0.0)
+        replaced, name = Adjacency.REPLACE_ONE, type(self).__name__
+        with ledger.reserve(
+            event, unit=self._unit, adjacency=replaced, data=self.data, label=name
+        ) as held:
+            held.charge(event)
 
     @property
     def _open_apart(self) -> bool:
@@ -396,6 +409,7 @@ class PrivateEstimator(MultiTaskEstimator):
     def _rehearse(self, sizes: Sizes) -> Statement:
         """Reserve and charge what a fit would, without data, and return what it would state."""
         if not self._private and self._open_apart:
+            self._charge_open()
             return self._stated(Statement.non_private(n_units=sizes.n_tasks))
         _, schedule = self._staged(sizes)
         with self._reserved(open_ledger(self.ledger, *self._total(sizes)), schedule, sizes) as held:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit._types import AnyArray
 from tacit.privacy.billboard import Billboard
+from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
 
 if TYPE_CHECKING:
@@ -32,9 +33,15 @@ class Arrivals:
     """
 
     def __init__(
-        self, sites: Sites, names: tuple[str, ...], board: Billboard, round: Round
+        self,
+        sites: Sites,
+        names: tuple[str, ...],
+        board: Billboard,
+        round: Round,
+        mechanism: Mechanism,
     ) -> None:
-        self._sites, self._names, self._board, self._round = sites, names, board, round
+        self._sites, self._names, self._board = sites, names, board
+        self._round, self._mechanism = round, mechanism
         self._taken = dict.fromkeys(names, 0)
         self._asked: set[str] = set()
         self._here: dict[str, AnyArray] = {}  # messages that wait for one that was settled
@@ -90,7 +97,7 @@ class Arrivals:
         settled = self._sites.next_at(number) if self._board.owes else None
         while not (self._here if settled is None else settled in self._here):
             may_end = settled is None and len(self.left) < len(self._names)
-            found = self._sites.arrived(self._call, self._round, may_end=may_end)
+            found = self._sites.arrived(self._call, self._round, self._mechanism, may_end=may_end)
             if found is None:
                 return None
             name, message = found

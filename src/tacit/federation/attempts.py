@@ -62,8 +62,10 @@ def job_folder(place: Path, run: str, sites: tuple[str, ...]) -> Path:
 
 
 @contextlib.contextmanager
-def _session(kit: Path, end: float, say: Callable[[str], None]) -> Iterator[Any]:
-    """Connect to the server as the lead, as soon as it is there."""
+def _session(
+    kit: Path, end: float, say: Callable[[str], None], *, user: str = LEAD
+) -> Iterator[Any]:
+    """Connect to the server as a user, the lead, as soon as it is there."""
     from nvflare.fuel.flare_api.flare_api import NoConnection, new_secure_session
     from nvflare.tool.cli_output import set_output_format
 
@@ -72,7 +74,7 @@ def _session(kit: Path, end: float, say: Callable[[str], None]) -> Iterator[Any]
     while True:
         try:
             session = new_secure_session(
-                LEAD, str(kit), timeout=10.0, command_timeout=20.0, auto_login_max_tries=3
+                user, str(kit), timeout=10.0, command_timeout=20.0, auto_login_max_tries=3
             )
             break
         except NoConnection:

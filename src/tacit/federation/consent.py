@@ -27,6 +27,9 @@ class Policy:
         Names that may occur in terms; None for any.
     charter
         `Terms.charter` of what this site agreed to when it joined; None for any.
+    sites
+        Those with whom it agreed to take part; a run may go without some, never with others, and a
+        secure sum of fewer must stand as many dishonest ones. None for any.
     allow_seeded
         Whether runs with repeatable noise, which protect nobody, are for this site: tests only.
     """
@@ -37,11 +40,18 @@ class Policy:
     features: tuple[str, ...] | None = None
     allow_seeded: bool = False
     charter: str | None = None
+    sites: tuple[str, ...] | None = None
 
     def check(self, terms: Terms, name: str) -> None:
         """Raise `Refused`, with the reason, for terms that are not for this site."""
         if name not in terms.sites:
             raise Refused(f"{name}: is not among the sites of the run ({', '.join(terms.sites)})")
+        strangers = [] if self.sites is None else sorted(set(terms.sites) - {*self.sites})
+        if strangers:
+            raise Refused(
+                f"{name}: {strangers[0]!r} was not among the sites when it joined; it agreed to "
+                f"{', '.join(self.sites or ())}"
+            )
         if self.methods is not None and terms.method not in self.methods:
             raise Refused(
                 f"{name}: the method {terms.method!r} is not allowed here; allowed are "
@@ -65,6 +75,24 @@ class Policy:
                 f"{name}: the run costs ε = {cost.epsilon:.4g} at δ = {cost.delta:.2g}, and this "
                 f"site gives ε = {self.max_epsilon:.4g} at δ = {self.max_delta:.2g} at most"
             )
+        self._check_honest(staged, name)
+
+    def _check_honest(self, staged: Staged, name: str) -> None:
+        """Raise `Refused` if fewer dishonest sites undo a secure sum than was agreed on.
+
+        Whoever chooses a roster could else leave one site alone with those who share what they
+        know: of four, noise is cut for three honest ones, of two for two.
+        """
+        n_sites, agreed = staged.sizes.n_tasks, len(self.sites or ())
+        for round in staged.schedule.rounds:
+            if self.sites is None or not isinstance(round.noise, Distributed):
+                continue
+            stands, stood = (count - round.noise.honest(count) for count in (n_sites, agreed))
+            if stands < stood:
+                raise Refused(
+                    f"{name}: the sum of {n_sites} sites stands {stands} dishonest among them, and "
+                    f"this site agreed to {stood} of {agreed}; begin a federation of these sites"
+                )
 
 
 def consent(terms: Terms) -> dict[str, Any]:

@@ -52,7 +52,8 @@ class Coordinator:
 
     Guarantee: every release is charged to the run's ledger and written down before a site hears of
     it (`Billboard`), its noise comes from a secret key in the folder, and who counts in it is
-    settled first: a run taken up again releases nothing twice with different bytes.
+    settled first: a run taken up again releases nothing twice with different bytes. The key is
+    forgotten when the run is over.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Coordinator:
             outcome = self._conducted(staged, kept, billboard, known, progress)
             if billboard.reservation is not None:
                 billboard.reservation.close()
+            kept.forget()
             return outcome
         finally:
             ledger.close()

@@ -24,12 +24,14 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 
 from tacit.federation.coordinator import Coordinator
+from tacit.federation.doors import close_commands
 from tacit.federation.errors import Interrupted, Refused
 from tacit.federation.gate import check_message, most_bytes
 from tacit.federation.kits import SETTINGS, Settings
 from tacit.federation.rows import rows_of
 from tacit.federation.site import Site
 from tacit.federation.sites import Answer
+from tacit.federation.strict import check_policy
 from tacit.federation.sums import Identity
 from tacit.federation.terms import Staged, Terms
 from tacit.federation.wire import unpack
@@ -145,11 +147,21 @@ class FlareCoordinator(Controller):
             _log.warning("run %s: %s", self._run, error)
 
 
+def _check_kit(kit: Path) -> None:
+    """Refuse if the kit was loosened since its parent process was started; say where at home."""
+    try:
+        check_policy(kit)
+    except Refused as refusal:
+        _log.warning("%s", refusal)
+        raise Refused("the site's kit is not the strict one; its own log says where") from None
+
+
 class FlareSite(Executor):
     """A site within one attempt; its state is in its folder."""
 
     def __init__(self) -> None:
         super().__init__()
+        close_commands()
         self._site: Site | None = None
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:  # noqa: ARG002
@@ -177,6 +189,7 @@ class FlareSite(Executor):
         if self._site is None:
             settings = _settings(fl_ctx)
             kit = Path(fl_ctx.get_engine().get_workspace().get_startup_kit_dir())
+            _check_kit(kit.parent)
             name = fl_ctx.get_identity_name()
             end = time.monotonic() + _PATIENCE
             while True:
@@ -272,7 +285,16 @@ class FlareGate(Filter):
             raise Refused("gate: this site only listens in this run")
         counts = terms.counts
         n_rows = None if counts is None else counts[terms.speakers.index(name)]
-        check_message(header, arrays, run=terms.run, call=call, round=round, n_rows=n_rows)
+        mechanism = staged.schedule.mechanisms[call.round]
+        check_message(
+            header,
+            arrays,
+            run=terms.run,
+            call=call,
+            round=round,
+            mechanism=mechanism,
+            n_rows=n_rows,
+        )
 
     def _agreed(self, settings: Settings, run: str) -> tuple[Terms, Staged]:
         if run not in self._known:

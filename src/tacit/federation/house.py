@@ -12,7 +12,7 @@ from tacit.errors import InvalidInput
 from tacit.federation import kits
 from tacit.federation.attempts import LEAD, run_status
 from tacit.federation.strict import write_policy
-from tacit.federation.terms import Terms
+from tacit.federation.terms import Terms, check_name
 
 __all__ = ["LOOPBACK", "Federation", "House"]
 
@@ -42,6 +42,10 @@ class Federation:
     fingerprint: str
     terms: Terms
 
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        check_name("host", self.host)
+
     def save(self, path: Path) -> None:
         """Write the file, whole."""
         body = {**asdict(self), "terms": json.loads(self.terms.to_json())}
@@ -70,6 +74,8 @@ class House:
     @classmethod
     def begin(cls, folder: Path, name: str, host: str, port: int, terms: Terms) -> House:
         """Make root, server and lead; private keys are made here because they belong here."""
+        check_name("name", name)
+        check_name("host", host)
         if folder.exists() and any(folder.iterdir()):
             raise InvalidInput(f"{folder}: is not empty; choose another folder")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

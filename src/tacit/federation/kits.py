@@ -39,6 +39,7 @@ class Settings:
     features: tuple[str, ...] | None = None
     allow_seeded: bool = False
     charter: str | None = None
+    sites: tuple[str, ...] | None = None
 
     def policy(self) -> Policy:
         """Return the site's rules."""
@@ -49,6 +50,7 @@ class Settings:
             self.features,
             self.allow_seeded,
             self.charter,
+            self.sites,
         )
 
     def save(self, path: Path) -> None:
@@ -61,7 +63,7 @@ class Settings:
         """Read them."""
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
-            for name in ("methods", "features"):
+            for name in ("methods", "features", "sites"):
                 body[name] = None if body[name] is None else tuple(body[name])
             return cls(**body)
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -85,6 +87,8 @@ def _nvflare(home: Path, *arguments: str | os.PathLike[str]) -> str:
 
 
 def _participant(project: str, name: str, kind: str, org: str, role: str | None = None) -> str:
+    # A JSON text is one of YAML, and cannot end where it likes: names come from others.
+    project, name = json.dumps(project), json.dumps(name)
     lines = [f"name: {project}", "participants:", f"  - name: {name}", f"    type: {kind}"]
     lines += [f"    org: {org}"] + ([f"    role: {role}"] if role else [])
     return "\n".join(lines) + "\n"
@@ -93,8 +97,8 @@ def _participant(project: str, name: str, kind: str, org: str, role: str | None 
 def profile_text(project: str, host: str, port: int) -> str:
     """Return NVFlare's profile: TLS websockets, both sides show certificates."""
     return (
-        f"name: {project}\nscheme: http\nconnection_security: mtls\n"
-        f"server:\n  host: {host}\n  fed_learn_port: {port}\n  admin_port: {port}\n"
+        f"name: {json.dumps(project)}\nscheme: http\nconnection_security: mtls\n"
+        f"server:\n  host: {json.dumps(host)}\n  fed_learn_port: {port}\n  admin_port: {port}\n"
     )
 
 

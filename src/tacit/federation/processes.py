@@ -78,13 +78,30 @@ def _started(kit: Path) -> subprocess.Popen[bytes]:
 
 def _ended(child: subprocess.Popen[bytes]) -> None:
     """End a parent and whatever it started: what was charged is on disk, nothing else matters."""
+    jobs = _descendants(child.pid)  # of sessions of their own
     for number, patience in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(patience)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
+    for pid, send in ((child.pid, os.killpg), *((pid, os.kill) for pid in jobs)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the processes that a process and its children started; none where /proc is not."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.parent.name))
+    found, waiting = list[int](), [pid]
+    while waiting:
+        own = children.get(waiting.pop(), [])
+        found += own
+        waiting += own
+    return found
 
 
 def stop(kit: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import whole_folder
+from tacit._files import whole_folder, write_whole
 from tacit._types import AnyArray, Array
 from tacit.engines import Batches, Checkpoint
 from tacit.engines.conduct import charge_rest, history_of, read_on
@@ -20,14 +21,17 @@ from tacit.federation import sums
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE, check_message
 from tacit.federation.terms import Terms
+from tacit.federation.unfailing import Unfailing
 from tacit.numerics.threads import quiet_arithmetic
-from tacit.privacy.billboard import Billboard
+from tacit.privacy.billboard import Billboard, Posting
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import Mechanism, Shares
 from tacit.privacy.schedule import Call, Round, in_turn
 from tacit.tasks import TaskSet
 
-__all__ = ["Seat", "Speaker"]
+__all__ = ["PEERS", "Seat", "Speaker"]
+
+PEERS = "peers.json"  # whose key is which, in the site's own folder
 
 
 class Seat(ABC):
@@ -48,17 +52,37 @@ class Seat(ABC):
         """Return the public state that the postings read so far lead to."""
         new = [self.board[number] for number in range(self._n_read, len(self.board))]
         protocol, schedule = self.staged.protocol, self.staged.schedule
+        for posting in new:
+            self._check_posting(posting)
         self._state = read_on(protocol, schedule, self._state, new)
         self._n_read = len(self.board)
         return self._state
 
+    def _check_posting(self, posting: Posting) -> None:
+        """Refuse a release that states another price than the schedule: statements follow it."""
+        try:
+            number = posting.call["round"]
+            round, mechanism = self.staged.schedule.rounds[number], self._mechanism(number)
+        except (KeyError, IndexError, TypeError):
+            raise Refused(f"{self.name}: release {posting.number} is of no call") from None
+        stated = (posting.event, posting.unit, posting.sound, posting.seeded)
+        if stated != (mechanism.event, round.unit, mechanism.sound, self.terms.seeded):
+            raise Refused(
+                f"{self.name}: release {posting.number} is stated as {posting.event}, and the "
+                f"schedule has {mechanism.event}"
+            )
+
+    def _mechanism(self, number: int) -> Mechanism:
+        return self.staged.schedule.mechanisms[number]
+
     def _at_the_end(self) -> Any:
         """Return the public state of a run that is over; refuse one that is not."""
+        public = self._public()
         taken = {_key(Call.from_json(posting.call)) for posting in self.board}
         left = [call for call in in_turn(self.staged.schedule.rounds) if _key(call) not in taken]
         if left:
             raise Refused(f"{self.name}: the run is not over; {len(left)} turns are left")
-        return self._public()
+        return public
 
     def _taken(self, learned: Found) -> None:
         """Give the estimator what was learned, and the names of the columns."""
@@ -77,6 +101,10 @@ class Seat(ABC):
         estimator.report(place.with_name("report.html"), party=self.name)
         with whole_folder(place) as stage:
             estimator.save(stage)
+
+    def forget(self) -> None:
+        """Forget the key of the site's noise and masks, once the site has what it learned."""
+        self._kept.forget()
 
     def key(self, call: Call) -> dict[str, str]:
         """Return this site's signed key for one secure sum."""
@@ -121,12 +149,23 @@ class Speaker(Seat):
                 else self.staged.estimator._reserved(ledger, schedule, self.staged.sizes, run)
             )
         self._outbox = Billboard.load(self._kept.folder / "releases", self._reservation)
+        self._check_charged()
         self._said = {_key(Call.from_json(posting.call)): posting for posting in self._outbox}
+
+    def _check_charged(self) -> None:
+        """Refuse to go on if the ledger knows less than was said: it is an older copy."""
+        marks = frozenset() if self._reservation is None else self._reservation.marks
+        unknown = [posting for posting in self._outbox if posting.hash not in marks]
+        if unknown:
+            raise Refused(
+                f"{self.name}: its ledger does not know {len(unknown)} messages of this run; "
+                "restore the ledger and the run's files together"
+            )
 
     def _made_homes(self, rows: TaskSet) -> Batches:
         entropy = self._kept.entropy(self.terms.settings.get("random_state"))
         return Batches(
-            self.staged.protocol,
+            Unfailing(self.staged.protocol, rows),
             rows,
             entropy=entropy.child("homes"),
             homes=self._kept.homes,
@@ -175,6 +214,7 @@ class Speaker(Seat):
             run=self.terms.run,
             call=call,
             round=round,
+            mechanism=mechanism,
             n_rows=self._n_rows,
         )
         self._said[_key(call)] = self._outbox.post(
@@ -207,7 +247,29 @@ class Speaker(Seat):
             raise Refused(f"{self.name}: a sum is over all sites of the run, not {sorted(book)}")
         steps = sums.whole_steps(value, mechanism.step, len(book))
         secret = sums.new_key(self._keys.child(call.number))
-        return sums.masked(steps, secret, self._identity, book, self._about(call))
+        hidden = sums.masked(steps, secret, self._identity, book, self._about(call))
+        self._check_peers(
+            {name: sums.fingerprint(page["certificate"]) for name, page in book.items()}
+        )
+        return hidden
+
+    def _check_peers(self, shown: dict[str, str]) -> None:
+        """Refuse keys of sites that were others in an earlier sum; note those that are new.
+
+        Whoever holds the root can sign keys of its own in everybody's name, and would learn what
+        this site masks. It cannot do so later than in the first sum, nor unnoticed by sites that
+        compare the file with each other.
+        """
+        path = self._folder.parent.parent / PEERS
+        known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        changed = sorted(name for name in shown if known.get(name, shown[name]) != shown[name])
+        if changed:
+            raise Refused(
+                f"{self.name}: {changed[0]} shows another key than in earlier sums; ask there "
+                f"whether it joined anew, then remove its line from {PEERS}"
+            )
+        if shown.keys() - known.keys():
+            write_whole(path, json.dumps({**known, **shown}, indent=1, sort_keys=True) + "\n")
 
     def learned(self) -> Any:
         """Return the site's own fitted estimator, from its rows and what everybody can read."""

@@ -6,13 +6,14 @@ import fcntl
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tacit._files import write_whole
 from tacit._types import AnyArray, Array
-from tacit.errors import InvalidInput, LedgerError, PrivacyLeak, TacitError
+from tacit.errors import BudgetExceeded, InvalidInput, LedgerError, PrivacyLeak, TacitError
 from tacit.federation.consent import Policy, consent, described
 from tacit.federation.errors import Refused
 from tacit.federation.gate import MESSAGE
@@ -85,24 +86,30 @@ class Site:
 
     def answer(self, task: str, request: bytes) -> bytes:
         """Answer one request, or raise `Refused`."""
-        header, arrays = unpack(request)
         try:
-            if task == "join":
-                return self._join(Terms.from_json(_text(header, "terms")))
-            if task == "agree":
-                return self._agree(Terms.from_json(_text(header, "terms")))
-            seat = self._seat(_text(header, "run"), _text(header, "terms"))
-            known = seat.read(arrays["postings"].tobytes() if "postings" in arrays else b"")
-            if known < int(header.get("known", 0)):
-                return pack({"known": known})
-            if task == "key":
-                return pack({"page": seat.key(_call(header))})
-            if task == "speak":
-                return self._speak(seat, _call(header), header.get("book"))
-            if task == "finish":
-                return self._finish(seat)
-        except (InvalidInput, LedgerError, PrivacyLeak) as error:  # of terms, never of rows
+            return self._answered(task, *unpack(request))
+        except (InvalidInput, PrivacyLeak) as error:  # of terms and releases, never of rows
             raise Refused(f"{self.name}: {error}") from None
+        except BudgetExceeded as error:
+            raise self._reason_stays("too little is left in its ledger", error) from None
+        except LedgerError as error:
+            raise self._reason_stays("its ledger does not allow it", error) from None
+
+    def _answered(self, task: str, header: dict[str, Any], arrays: dict[str, AnyArray]) -> bytes:
+        if task == "join":
+            return self._join(Terms.from_json(_text(header, "terms")))
+        if task == "agree":
+            return self._agree(Terms.from_json(_text(header, "terms")))
+        seat = self._seat(_text(header, "run"), _text(header, "terms"))
+        known = seat.read(arrays["postings"].tobytes() if "postings" in arrays else b"")
+        if known < int(header.get("known", 0)):
+            return pack({"known": known})
+        if task == "key":
+            return pack({"page": seat.key(_call(header))})
+        if task == "speak":
+            return self._speak(seat, _call(header), header.get("book"))
+        if task == "finish":
+            return self._finish(seat)
         raise Refused(f"{self.name}: there is no task {task!r}")
 
     def model(self, run: str) -> Path:
@@ -123,10 +130,12 @@ class Site:
             names = [self.name] * len(X)
             return TaskSet.from_arrays(X, column, names, feature_names=terms.features)
         except TacitError as error:  # it names lines and cells, which are this site's alone
-            _log.warning("%s: %s", self.name, error)
-            raise Refused(
-                f"{self.name}: its rows cannot be read as the terms say; its own log says why"
-            ) from None
+            raise self._reason_stays("its rows cannot be read as the terms say", error) from None
+
+    def _reason_stays(self, told: str, error: Exception) -> Refused:
+        """Return a refusal without the reason, which may name rows, files or other spending."""
+        _log.warning("%s: %s", self.name, error)
+        return Refused(f"{self.name}: {told}; its own log says why")
 
     def _join(self, terms: Terms) -> bytes:
         self.policy.check(terms, self.name)
@@ -136,15 +145,16 @@ class Site:
 
     def _agree(self, terms: Terms) -> bytes:
         folder = self._run_folder(terms.run)
-        if not (folder / "terms.json").exists():
-            self.policy.check(terms, self.name)
-            self.policy.check_cost(terms.staged(), self.name)
+        self._seats.pop(terms.run, None)
         self._seats[terms.run] = self._seated(folder, terms)
         write_whole(folder / "consent.txt", described(consent(terms), self.name) + "\n")
         return pack({"agreed": terms.digest, "known": len(self._seats[terms.run].board)})
 
     def _seated(self, folder: Path, terms: Terms) -> Seat:
-        rows = self._read(terms)
+        """Take the site's place in a run; its rules are asked again whenever it does."""
+        self.policy.check(terms, self.name)
+        self.policy.check_cost(terms.staged(), self.name)
+        rows, new = self._read(terms), not (folder / "terms.json").exists()
         counts = dict(zip(terms.speakers, terms.counts or (), strict=False))
         if counts.get(self.name, rows.n_rows) != rows.n_rows:
             raise Refused(f"{self.name}: the terms give it another number of rows than it has")
@@ -154,9 +164,11 @@ class Site:
             kind = Source if terms.sources else Speaker
             return kind(folder, terms, self.name, rows, self._ledger, self._identity)
         except TacitError as error:
-            if isinstance(error, Refused):
+            if new:  # nothing was said
+                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, Refused | LedgerError):
                 raise
-            raise Refused(f"{self.name}: {error}") from None
+            raise self._reason_stays("cannot take its place in this run", error) from None
 
     def _seat(self, run: str, digest: str) -> Seat:
         if run not in self._seats:
@@ -174,9 +186,20 @@ class Site:
         return pack({"run": seat.terms.run, "call": call.to_json()}, **{MESSAGE: value})
 
     def _finish(self, seat: Seat) -> bytes:
+        """Learn from a run that is over, and say that it was heard of; not whether that worked.
+
+        Whether a model can be learned from these rows and releases depends on the rows, and
+        releases may have been made to find out.
+        """
         place = self.model(seat.terms.run)
         if not place.exists():
-            seat.finish(place)
+            try:
+                seat.finish(place)
+                seat.forget()
+            except (Refused, LedgerError, OSError, MemoryError):  # of releases, or this machine
+                raise
+            except Exception:
+                _log.exception("%s: no model could be learned in this run", self.name)
         return pack({"finished": seat.terms.run})
 
 

@@ -95,7 +95,8 @@ class Sites:
             return in_turn(rounds)
         if len(rounds) != 1:
             raise InvalidInput("rounds: sites come as they like in a conversation of one round")
-        self._arrivals = Arrivals(self, self._terms.sites, self._board, rounds[0])
+        mechanism = self._terms.staged().schedule.mechanisms[0]
+        self._arrivals = Arrivals(self, self._terms.sites, self._board, rounds[0], mechanism)
         return self._arrivals
 
     def ask(
@@ -120,7 +121,7 @@ class Sites:
         # A roster binds once its release was charged; before that another may take its place.
         settled = self._settled(call) if self._board.owes else None
         names = names if settled is None else [name for name in names if name in settled]
-        got = self._messages(call, round, names, patient=settled is not None)
+        got = self._messages(call, round, mechanism, names, patient=settled is not None)
         if settled is None:
             write_whole(self._roster(call), json.dumps(sorted(got)))
         if round.distributed:
@@ -133,7 +134,7 @@ class Sites:
             yield from got.values()
 
     def _messages(
-        self, call: Call, round: Round, names: list[str], *, patient: bool
+        self, call: Call, round: Round, mechanism: Mechanism, names: list[str], *, patient: bool
     ) -> dict[str, AnyArray]:
         """Return the messages that came; raise `Interrupted` where the terms say to stop."""
         book = self._book(call, names) if round.distributed else None
@@ -148,6 +149,7 @@ class Sites:
                     run=self._terms.run,
                     call=call,
                     round=round,
+                    mechanism=mechanism,
                     n_rows=self._rows_of(name, round),
                 )
                 self._watch(name, f"answered round {call.number + 1}")
@@ -278,7 +280,12 @@ class Sites:
         return [] if self._arrivals is None else self._arrivals.left
 
     def arrived(
-        self, call_of: Callable[[str], Call], round: Round, *, may_end: bool
+        self,
+        call_of: Callable[[str], Call],
+        round: Round,
+        mechanism: Mechanism,
+        *,
+        may_end: bool,
     ) -> tuple[str, AnyArray] | None:
         """Wait for the next message; if none comes within the deadline, end or interrupt the run.
 
@@ -302,6 +309,7 @@ class Sites:
                     run=self._terms.run,
                     call=call_of(name),
                     round=round,
+                    mechanism=mechanism,
                     n_rows=self._rows_of(name, round),
                 )
             except (Refused, Interrupted) as error:
@@ -324,6 +332,6 @@ class Sites:
         done = set()
         for name, (header, _) in self._asked("finish", list(self._terms.sites), most=1 << 16):
             if header == {"finished": self._terms.run}:
-                self._watch(name, "has its model")
+                self._watch(name, "has all releases")
                 done.add(name)
         return [name for name in self._terms.sites if name not in done]

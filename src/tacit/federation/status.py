@@ -50,7 +50,8 @@ def facts_of(house: House) -> dict[str, Any]:
 _STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:16px system-ui,sans-serif;margin:1rem auto;padding:0 1rem;max-width:50rem}"
-    "table{border-collapse:collapse;width:100%}"
+    "table{border-collapse:collapse;width:100%;table-layout:fixed}"
+    "th:first-child{width:30%}th:last-child{width:5em}"
     "td,th{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;"
     "border-bottom:1px solid #8888}"
     "td,p{overflow-wrap:anywhere}"
@@ -93,7 +94,7 @@ def page_server(house: House, port: int = 0) -> tuple[ThreadingHTTPServer, str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             given = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
-            if not secrets.compare_digest(given, token):
+            if not secrets.compare_digest(given.encode(), token.encode()):
                 self.send_error(403, "ask with the token that was printed")
                 return
             body = page(facts_of(house)).encode()

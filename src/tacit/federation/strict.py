@@ -20,13 +20,15 @@ CLASSES = {
     "site": "tacit.federation.flare.FlareSite",
     "gate": "tacit.federation.flare.FlareGate",
 }
+_DOORS = "tacit.federation.doors.FlareDoors"
 _SIGNED = "require_signed_jobs"
 _ROLES = ("project_admin", "org_admin", "lead", "member")
 
 
-def _rights(role: str) -> dict[str, str]:
+def _rights(role: str, *, server: bool) -> dict[str, str]:
     names = ("submit_job", "clone_job", "manage_job", "download_job", "operate", "shell_commands")
-    rights = dict.fromkeys((*names, "byoc", "server-predeployed-flwr"), "none") | {"view": "any"}
+    rights = dict.fromkeys((*names, "byoc", "server-predeployed-flwr"), "none")
+    rights["view"] = "any" if server else "none"
     if role == "lead":
         rights |= {"submit_job": "any", "manage_job": "n:submitter"}
     return rights
@@ -69,6 +71,7 @@ def _site_policy() -> dict[str, dict[str, Any]]:
             "allow_log_streaming": False,
             "client": {"retry_timeout": 30, "compression": "Gzip"},
             "components": [
+                {"id": "doors", "path": _DOORS, "args": {}},
                 _component(
                     "resource_manager",
                     "resource_managers.gpu_resource_manager.GPUResourceManager",
@@ -88,7 +91,7 @@ def _site_policy() -> dict[str, dict[str, Any]]:
         },
         "authorization.json": {
             "format_version": "1.0",
-            "permissions": {role: _rights(role) for role in _ROLES},
+            "permissions": {role: _rights(role, server=False) for role in _ROLES},
         },
         "privacy.json": {
             "scopes": [
@@ -148,7 +151,7 @@ def _server_policy(kit: Path) -> dict[str, dict[str, Any]]:
         },
         "authorization.json": {
             "format_version": "1.0",
-            "permissions": {role: _rights(role) for role in _ROLES},
+            "permissions": {role: _rights(role, server=True) for role in _ROLES},
         },
         "log_config.json": _logs(),
     }

@@ -34,7 +34,7 @@ from tacit.privacy.noise.entropy import Entropy
 if TYPE_CHECKING:
     from cryptography import x509
 
-__all__ = ["Identity", "book_digest", "masked", "new_key", "total", "whole_steps"]
+__all__ = ["Identity", "book_digest", "fingerprint", "masked", "new_key", "total", "whole_steps"]
 
 _LABEL = b"tacit secure sum 1"
 _LARGEST = 1 << 62
@@ -120,6 +120,19 @@ def new_key(entropy: Entropy) -> Any:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.from_private_bytes(entropy.words(4).tobytes())
+
+
+def fingerprint(certificate: str | bytes) -> str:
+    """Return the hash of the key in a party's certificate, by which others know it again."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    pem = certificate.encode() if isinstance(certificate, str) else certificate
+    key = x509.load_pem_x509_certificate(pem).public_key()
+    body = key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return "SHA256:" + hashlib.sha256(body).hexdigest()
 
 
 def book_digest(book: dict[str, Any]) -> str:

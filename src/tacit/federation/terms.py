@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from tacit.privacy.schedule import Everyone, Schedule
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 
-__all__ = ["KINDS", "LATE", "TRANSFERS", "Staged", "Terms"]
+__all__ = ["KINDS", "LATE", "TRANSFERS", "Staged", "Terms", "check_name"]
 
 SCHEMA = 2
 KINDS = ("regression", "classification")
@@ -36,6 +37,21 @@ TRANSFERS: dict[str, type[TransferEstimator]] = {
 }
 # Not for the coordinator to set: a new name of the data would be a new budget at every site.
 _OURS = ("ledger", "data", "engine", "progress", "classes")
+
+
+_PLAIN = re.compile(r"[^\W_][^/\\\x00-\x1f\x7f]{0,99}")
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that others give and that could not be the name of a folder, or would be odd.
+
+    It begins with a letter or digit, so that it is no way up, and has no separator in it.
+    """
+    if not _PLAIN.fullmatch(name):
+        raise InvalidInput(
+            f"{what}={name!r}: must begin with a letter or digit, have 100 characters at most, and "
+            "none of / and \\; choose a plain name"
+        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +131,8 @@ class Terms:
             texts = all(isinstance(part, str) and part for part in values)
             if not values or not texts or len(set(values)) != len(values):
                 raise InvalidInput(f"{name}={values!r}: must be different names, one at least")
+        for name in self.sites:
+            check_name("sites", name)
         if self.kind == "classification" and self.classes is None:
             raise InvalidInput("classes=None: sites cannot compare labels; declare the classes")
         ours = sorted(set(self.settings) & set(_OURS))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +10,17 @@ import numpy as np
 
 from tacit._files import whole_folder
 from tacit.engines import Batches
-from tacit.errors import InvalidInput
 from tacit.estimators._private import Sizes
 from tacit.estimators.transfer import SourceRequest
 from tacit.federation.errors import Refused
 from tacit.federation.seat import Seat, Speaker
 from tacit.federation.terms import Terms
+from tacit.federation.unfailing import Unfailing
 from tacit.privacy.ledger import Ledger
 from tacit.tasks import TaskSet
 from tacit.transfer.package import SourcePackage
 
 __all__ = ["Source", "Target"]
-
-_log = logging.getLogger(__name__)
 
 
 def _packages(seat: Seat, public: Any) -> dict[str, SourcePackage]:
@@ -47,16 +42,6 @@ def _packages(seat: Seat, public: Any) -> dict[str, SourcePackage]:
     return found
 
 
-@contextlib.contextmanager
-def _reason_stays(name: str, told: str) -> Iterator[None]:
-    """Refuse without the reason, which may say how many rows a target has; its own log has it."""
-    try:
-        yield
-    except InvalidInput as error:
-        _log.warning("%s: %s", name, error)
-        raise Refused(f"{name}: {told}; its own log says more") from None
-
-
 def _saved(package: SourcePackage, place: Path) -> None:
     with whole_folder(place) as stage:
         package.save(stage)
@@ -73,7 +58,8 @@ class Source(Speaker):
     def _made_homes(self, rows: TaskSet) -> Batches:
         entropy = self._kept.entropy(self.terms.settings.get("random_state"))
         alone = entropy.child("source", self._position).child("homes")
-        return Batches(self.staged.protocol, rows, entropy=alone, homes=self._kept.homes)
+        protocol = Unfailing(self.staged.protocol, rows)
+        return Batches(protocol, rows, entropy=alone, homes=self._kept.homes)
 
     def learned(self) -> SourcePackage:
         """Return this site's own package, the very one that targets have."""
@@ -102,9 +88,8 @@ class Target(Seat):
         super().__init__(folder, terms, name)
         self._rows, self._ledger = rows, ledger
         estimator, outputs = self.staged.estimator, self.staged.sizes.n_outputs
-        with _reason_stays(name, "has too few rows for this run"):
-            n_groups = self.staged.protocol.learner.design.n_groups  # type: ignore[attr-defined]
-            estimator._check_size(rows.n_rows, n_groups, name)
+        n_groups = self.staged.protocol.learner.design.n_groups  # type: ignore[attr-defined]
+        estimator._check_size(rows.n_rows, n_groups, name)
         sizes = Sizes.of(rows, outputs)
         if not ledger.knows(self._kept.run):
             _, schedule = estimator._staged(sizes)
@@ -124,6 +109,5 @@ class Target(Seat):
         packages = tuple(_packages(self, public).values())
         estimator._checkpoint, estimator.ledger = self._kept, self._ledger
         estimator._sources = SourceRequest(packages)
-        with _reason_stays(self.name, "cannot learn from these releases"):
-            self._taken(estimator._converse(self._rows, self.staged.sizes.n_outputs))
+        self._taken(estimator._converse(self._rows, self.staged.sizes.n_outputs))
         return estimator

@@ -16,18 +16,28 @@ import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate as _cross_validate
 
-from tacit.errors import InvalidInput
+from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators import _input
 from tacit.estimators._base import MultiTaskEstimator
 from tacit.estimators._private import PrivateEstimator, Sizes, default_delta
 from tacit.model_selection.scores import scorer_of
 from tacit.model_selection.splits import TaskKFold
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.accounting import Cost
+from tacit.privacy.ledger import Ledger, refuse_other_ledger
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import DEFINITIONS, Statement
 from tacit.privacy.unit import Adjacency, Unit
 
-__all__ = ["Look", "charges", "cross_validate", "inner", "looking", "sizes_of", "validated"]
+__all__ = [
+    "Look",
+    "charges",
+    "cross_validate",
+    "inner",
+    "looking",
+    "planned_cost",
+    "sizes_of",
+    "validated",
+]
 
 _WITHOUT_LIMIT = 1e6  # ε of a ledger that only adds up
 _OPEN = "the rows that models without noise were fitted on, among those compared"
@@ -116,22 +126,56 @@ def looking(
 
     Guarantee: with a ledger of one's own the fits are rehearsed on a copy of it first: if all of
     them together exceed what is left, `BudgetExceeded` comes before any data are touched, and
-    nothing is spent. Without one they are added up in a file that is removed afterwards.
+    nothing is spent. Without one they are added up in a file that is removed afterwards. An
+    estimator's own ledger, which is not charged here, is refused unless it is the one given.
     """
+    for estimator, _ in fits:
+        if charges(inner(estimator)):
+            refuse_other_ledger(inner(estimator).ledger, ledger)
     if ledger is not None:
         kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if kept.path == ":memory:":
             raise InvalidInput("ledger: lives in memory; a look in several processes needs a file")
-        with ledger_copy(Path(kept.path)) as copy:
-            for estimator, count in fits:
-                _rehearse(estimator, count, copy, sizes)
+        try:
+            with ledger_copy(Path(kept.path)) as copy:
+                for estimator, count in fits:
+                    _rehearse(estimator, count, copy, sizes)
+        except BudgetExceeded:
+            raise _too_dear(planned_cost(fits, sizes), kept) from None
         yield Look(kept, spent_before=True)
         return
+    with _adding_up(fits, sizes) as own:
+        yield Look(own, spent_before=False)
+
+
+@contextlib.contextmanager
+def _adding_up(fits: list[tuple[Any, int]], sizes: Sizes) -> Iterator[Ledger]:
+    """Open a ledger without a limit, which is removed afterwards."""
     delta = sum(count * _delta(inner(estimator), sizes) for estimator, count in fits)
     with tempfile.TemporaryDirectory(prefix="tacit-look-") as folder:
         file = Path(folder) / "look.db"
         with Ledger(file, epsilon=_WITHOUT_LIMIT, delta=min(delta, 0.5)) as own:
-            yield Look(own, spent_before=False)
+            yield own
+
+
+def _too_dear(cost: Cost, ledger: Ledger) -> BudgetExceeded:
+    left = ledger.left()
+    return BudgetExceeded(
+        f"{ledger.path}: all private fits of this look cost ε = {cost.epsilon:.4g}, δ = "
+        f"{cost.delta:.2g} together, and what is left allows one of ε = {left.epsilon:.4g}, δ = "
+        f"{left.delta:.2g}; take fewer budgets, methods or splits, or look at public or simulated "
+        "rows. Nothing was spent",
+        asked=cost.epsilon,
+        left=left.epsilon,
+    )
+
+
+def planned_cost(fits: list[tuple[Any, int]], sizes: Sizes) -> Cost:
+    """Return what all ``fits`` would spend together, on a ledger of their own; no data are used."""
+    with _adding_up(fits, sizes) as own:
+        for estimator, count in fits:
+            _rehearse(estimator, count, own, sizes)
+        return own.spent()
 
 
 def charges(model: Any) -> bool:

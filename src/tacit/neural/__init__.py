@@ -2,10 +2,14 @@
 
 Needs the extra ``neural`` (``pip install 'tacit[neural]'``). A model is a pair of pure functions,
 ``init(key)`` and ``apply(params, x)``, with any pytree of float32 arrays as parameters, so Flax,
-Haiku and Equinox models fit as they are.
+Haiku and Equinox models fit as they are. The estimators are imported on first use: whoever trains
+cohorts alone needs no scikit-learn.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 try:
     import jax as _jax  # noqa: F401
@@ -17,23 +21,36 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from tacit.neural.cohort import LocalTraining, Turn, train_cohort
-from tacit.neural.estimators import (
-    NeuralMeanRegularizedClassifier,
-    NeuralMeanRegularizedRegressor,
-    PrivateFedAvgClassifier,
-    PrivateFedAvgRegressor,
-    PrivateFedProxClassifier,
-    PrivateFedProxRegressor,
-)
 from tacit.neural.finetune import fine_tune
 from tacit.neural.losses import cross_entropy, squared_error
 from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn
 from tacit.neural.protocol import CohortProtocol, Ending
 from tacit.neural.pulls import ElasticWeights, NoPull, Pull, Quadratic, SymmetrisedKL
 from tacit.neural.radius import FixedRadius, QuantileRadius
+from tacit.neural.relations import Relations
 from tacit.neural.rows import StackedRows
 
+if TYPE_CHECKING:
+    from tacit.neural.curves import (
+        AverageLosses,
+        OwnLosses,
+        PublicLosses,
+        own_losses,
+        public_losses,
+    )
+    from tacit.neural.estimators import (
+        NeuralMeanRegularizedClassifier,
+        NeuralMeanRegularizedRegressor,
+        PrivateFedAvgClassifier,
+        PrivateFedAvgRegressor,
+        PrivateFedProxClassifier,
+        PrivateFedProxRegressor,
+    )
+
+_CURVES = ("AverageLosses", "OwnLosses", "PublicLosses", "own_losses", "public_losses")
+
 __all__ = [
+    "AverageLosses",
     "CohortProtocol",
     "ElasticWeights",
     "Ending",
@@ -43,13 +60,16 @@ __all__ = [
     "NeuralMeanRegularizedClassifier",
     "NeuralMeanRegularizedRegressor",
     "NoPull",
+    "OwnLosses",
     "PrivateFedAvgClassifier",
     "PrivateFedAvgRegressor",
     "PrivateFedProxClassifier",
     "PrivateFedProxRegressor",
+    "PublicLosses",
     "Pull",
     "Quadratic",
     "QuantileRadius",
+    "Relations",
     "StackedRows",
     "SymmetrisedKL",
     "Turn",
@@ -58,7 +78,16 @@ __all__ = [
     "image_cnn",
     "mlp",
     "multinomial_logistic",
+    "own_losses",
+    "public_losses",
     "sensor_cnn",
     "squared_error",
     "train_cohort",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        place = "curves" if name in _CURVES else "estimators"
+        return getattr(importlib.import_module(f"tacit.neural.{place}"), name)
+    raise AttributeError(f"module 'tacit.neural' has no attribute {name!r}")

@@ -1,7 +1,9 @@
 """Layers as plain functions; convolutions are matrix products over patches.
 
 XLA's own convolution is an order of magnitude slower inside a loop on a CPU (jax-ml/jax#12868),
-and local training is a loop. Images are (n, height, width, channels), signals (n, time, channels).
+and local training is a loop. Between convolutions images stand lines first, (height, n, width,
+channels): neighbouring lines of all images are then one block of memory, and a kernel's lines are
+products with shifted views of one matrix instead of copies. A signal is an image of one line.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["Layer", "convolve", "dense", "initial", "pool"]
+__all__ = ["Layer", "convolve", "dense", "initial", "lines_first", "pool", "rows_first"]
 
 Layer = Mapping[str, Any]
 
@@ -30,31 +32,56 @@ def dense(layer: Layer, x: Any) -> Any:
     return x @ layer["weight"] + layer["bias"]
 
 
-def _patches(x: Any, kernel: tuple[int, ...]) -> Any:
-    """Return for every position the values the kernel covers, zeros beyond the border."""
-    for axis, width in enumerate(kernel, start=1):
-        before = (width - 1) // 2
-        padding = [(0, 0)] * x.ndim
-        padding[axis] = (before, width - 1 - before)
-        length = x.shape[axis]
-        padded = jnp.pad(x, padding)
-        shifted = [jax.lax.slice_in_dim(padded, s, s + length, axis=axis) for s in range(width)]
-        x = jnp.stack(shifted, axis=-2)  # ends as (…, *kernel, channels), the weights' own order
-    return x
+def lines_first(x: Any) -> Any:
+    """Return images (n, height, width, channels), or signals without height, lines first."""
+    return x[None] if x.ndim == 3 else x.transpose(1, 0, 2, 3)
+
+
+def rows_first(x: Any) -> Any:
+    """Return what stands lines first as one vector an image, (n, height · width · channels)."""
+    return x.transpose(1, 0, 2, 3).reshape(x.shape[1], -1)
+
+
+def _padded(x: Any, axis: int, width: int) -> Any:
+    before = (width - 1) // 2
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (before, width - 1 - before)
+    return jnp.pad(x, padding)
+
+
+def _shifted(x: Any, axis: int, width: int) -> Any:
+    """Return beside every entry's channels those of the next ``width`` − 1 along ``axis``."""
+    length = x.shape[axis] - width + 1
+    shifts = [jax.lax.slice_in_dim(x, s, s + length, axis=axis) for s in range(width)]
+    return jnp.concatenate(shifts, axis=-1)  # (…, width · channels), the weights' own order
 
 
 def convolve(layer: Layer, x: Any) -> Any:
-    """Return the convolution (same size, no bias) of ``x`` with weights (*kernel, in, out)."""
-    *kernel, channels, outputs = layer["weight"].shape
-    columns = math.prod(kernel) * channels
-    patches = _patches(x, tuple(kernel)).reshape(-1, columns)
-    flat = patches @ layer["weight"].reshape(columns, outputs)
-    return flat.reshape(*x.shape[:-1], outputs)
+    """Return the convolution (same size, no bias) of ``x``, lines first, zeros beyond the border.
+
+    Weights are (height, width, in, out), of a signal (width, in, out).
+    """
+    weight = layer["weight"]
+    weight = weight if weight.ndim == 4 else weight[None]
+    tall, wide, channels, outputs = weight.shape
+    lines, n, width, _ = x.shape
+    patches = _shifted(_padded(_padded(x, 0, tall), 2, wide), 2, wide)
+    if channels == 1:  # a line of the kernel alone would be too narrow a product
+        patches, weight = _shifted(patches, 0, tall), weight.reshape(1, -1, 1, outputs)
+    block = n * width
+    flat = patches.reshape(len(patches) * block, -1)
+    sums = sum(
+        flat[line * block : (line + lines) * block] @ part.reshape(-1, outputs)
+        for line, part in enumerate(weight)
+    )
+    return sums.reshape(lines, n, width, outputs)
 
 
 def pool(x: Any) -> Any:
-    """Halve every axis between the first and the last by the maximum; an odd last entry is cut."""
-    for axis in range(1, x.ndim - 1):
+    """Halve height and width of ``x``, lines first, by the maximum; an odd last entry is cut."""
+    for axis in (0, 2):
+        if x.shape[axis] == 1:
+            continue
         half = x.shape[axis] // 2
         x = jax.lax.slice_in_dim(x, 0, 2 * half, axis=axis)
         pairs = x.reshape(*x.shape[:axis], half, 2, *x.shape[axis + 1 :])

@@ -88,7 +88,7 @@ class Own:
     """What a task brings beside its rows; by task (m, …) outside the loop over tasks.
 
     ``key`` orders its minibatches, ``strength`` is λ of its pull, ``rate`` its step, and it takes
-    the public centre ``stretch`` times as long.
+    the public centre ``stretch`` times as long (None: as it is).
     """
 
     key: Any

@@ -11,11 +11,13 @@ not depend on how many there are. On a GPU there is one stream.
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from threading import Lock
 from typing import Any
 
 import jax
@@ -63,7 +65,8 @@ def _parcel(
         kept, updates = ends
         own: Own = jax.tree.map(lambda leaf: leaf[k], owns)
         own = replace(own, key=jax.random.fold_in(jax.random.wrap_key_data(own.key), turn))
-        near = jax.tree.map(lambda leaf: own.stretch * leaf, centre)
+        long = own.stretch is not None
+        near = jax.tree.map(lambda leaf: own.stretch * leaf, centre) if long else centre
         start = near if kept is None else jax.tree.map(lambda leaf: leaf[k], kept)
         model, update = local_turn(training, start, near, rows.of_task(positions[k]), own, clip)
 
@@ -83,6 +86,25 @@ def _parcel(
 def _compiled(backend: str) -> Any:
     options = {"xla_cpu_multi_thread_eigen": False} if backend == "cpu" else None
     return jax.jit(_parcel, static_argnums=0, donate_argnums=1, compiler_options=options)
+
+
+_compiling = Lock()
+_begun: set[Any] = set()
+
+
+def _first(kind: Any, run: Callable[[], Any]) -> Any:
+    """Run what may have to be compiled: once, though several streams ask for it.
+
+    The compiler leaves a hundred megabytes to the allocator, which are given back.
+    """
+    with _compiling:
+        done = run()
+        if kind not in _begun:
+            _begun.add(kind)
+            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library
+            if trim is not None:
+                trim(0)
+    return done
 
 
 def _capacity(centre: Any) -> int:
@@ -107,7 +129,7 @@ def train_cohort(
     strength: float | Array,
     learning_rate: float | Array,
     clip: float = float("inf"),
-    stretch: float | Array = 1.0,
+    stretch: float | Array | None = None,
 ) -> Iterator[Turn]:
     """Yield the turns of the tasks at ``positions``, a few tasks at a time, in their order.
 
@@ -133,7 +155,7 @@ def train_cohort(
         Step, for all or by task.
     clip : float
         Radius γ of an update.
-    stretch : float or ndarray of shape (m,)
+    stretch : None, float or ndarray of shape (m,)
         How many times as long a task takes the centre; other than 1 only for models that are linear
         in their parameters.
 
@@ -143,19 +165,29 @@ def train_cohort(
     centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), centre)
     capacity = _capacity(centre)
     numbers = (
-        np.broadcast_to(np.asarray(value, np.float32), len(keys))
+        None if value is None else np.broadcast_to(np.asarray(value, np.float32), len(keys))
         for value in (strength, learning_rate, stretch)
     )
     owns = Own(keys, *numbers)
     backend = jax.default_backend()
     run = _compiled(backend)
+    kind = (
+        training,
+        backend,
+        models is None,
+        stretch is None,
+        rows.X.shape,
+        rows.y.dtype,
+        len(rows.counts),
+    )
 
     def parcel(chosen: IntArray) -> Turn:
         slots = _slots(chosen, capacity).astype(np.int32)
         kept = None if models is None else jax.tree.map(lambda leaf: leaf[slots], models)
         own = jax.tree.map(lambda leaf: leaf[slots], owns)
         count, call, radius = np.int32(len(chosen)), np.uint32(turn), np.float32(clip)
-        kept, updates = run(training, kept, centre, rows, slots, own, count, call, radius)
+        turns = partial(run, training, kept, centre, rows, slots, own, count, call, radius)
+        kept, updates = turns() if kind in _begun else _first(kind, turns)
         kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(chosen)], (kept, updates))
         return Turn(chosen, updates, kept)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar
@@ -27,9 +28,13 @@ from tacit.neural.models import Model, image_cnn, mlp, multinomial_logistic, sen
 from tacit.neural.protocol import Centre, CohortProtocol, Ending
 from tacit.neural.pulls import NoPull, Pull, Quadratic
 from tacit.neural.radius import FixedRadius, QuantileRadius
+from tacit.neural.relations import Relations
+from tacit.neural.theory import suggested
+from tacit.penalties import GraphLaplacian
 from tacit.privacy.accounting.composition import compose
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.plan import Plan
 from tacit.privacy.schedule import Cohort, Everyone, FixedSize, Poisson, Schedule
 from tacit.tasks import TaskSet
 
@@ -57,6 +62,8 @@ _FREE = (
 )
 
 
+_RELATIONS = (GraphLaplacian, Sequence, np.ndarray)
+_RELATED = "None, a public cluster label for every task, or a tacit.penalties.GraphLaplacian"
 _WHOLE = rule(_check.positive_integer, remedy="give a whole number ≥ 1")
 
 
@@ -91,6 +98,7 @@ class _Cohorts(PrivateEstimator):
         "server_rate": [rule(_check.positive, remedy="1.0 is usual")],
         "fine_tune": [None, rule(_check.one_of, choices=("auto", *FINE_TUNING))],
         "fine_tune_epochs": [_WHOLE],
+        "relations": [None, rule(_check.instance, kinds=_RELATIONS, wanted=_RELATED)],
     }
     _pull: Pull = NoPull()
     _personal: bool = False
@@ -118,6 +126,7 @@ class _Cohorts(PrivateEstimator):
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
         fine_tune_epochs: int = 20,
+        relations: Any = None,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -139,6 +148,7 @@ class _Cohorts(PrivateEstimator):
         self.server_rate = server_rate
         self.fine_tune = fine_tune
         self.fine_tune_epochs = fine_tune_epochs
+        self.relations = relations
         self.ledger = ledger
         self.data = data
         self.random_state = random_state
@@ -227,6 +237,9 @@ class _Cohorts(PrivateEstimator):
             ),
             classes=self._classifies,
             seed=0 if self.random_state is None else int(self.random_state),
+            relations=None
+            if self.relations is None
+            else Relations.of(self.relations, sizes.n_tasks),
         )
 
     def _found(self, run: Conversation, sizes: Sizes) -> Found:
@@ -236,7 +249,11 @@ class _Cohorts(PrivateEstimator):
             statement=statements.pop("privacy_"),
             history=self._priced(run, sizes),
             billboard=run.billboard,
-            extra={"models_": run.models, "shared_model_": public.value, **statements},
+            extra={
+                "models_": run.models,
+                "shared_model_": self._protocol(sizes).shared(public),
+                **statements,
+            },
         )
 
     def _priced(self, run: Conversation, sizes: Sizes) -> tuple[dict[str, Any], ...]:
@@ -263,6 +280,25 @@ class _Cohorts(PrivateEstimator):
         if stated.private:
             statements["privacy_"] = replace(stated, assumptions=(*stated.assumptions, *said))
         return statements
+
+    def plan(
+        self, n_tasks: int, n_features: int, *, n_outputs: int = 1, n_rows: int | None = None
+    ) -> Plan:
+        """Return what a fit would release and cost, without data; see `PrivateEstimator.plan`.
+
+        Beside it: rounds and λ that the paper's Theorems 3 and 5 suggest for the budget.
+        """
+        plan = super().plan(n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows)
+        if not self._private:
+            return plan
+        n_parameters = self._protocol(Sizes(n_tasks, n_features, n_outputs)).layout.size
+        best = suggested(n_tasks, n_parameters, epsilon=self.epsilon, delta=plan.delta)
+        pulled = not isinstance(self._pull, NoPull)
+        return replace(
+            plan,
+            suggested_rounds=best.n_rounds,
+            suggested_pull=best.pull if pulled else None,
+        )
 
     @property
     def _has_shared(self) -> bool:
@@ -322,6 +358,7 @@ class _Pulled(_Cohorts):
         server_rate: float = 1.0,
         fine_tune: str | None = "auto",
         fine_tune_epochs: int = 20,
+        relations: Any = None,
         ledger: Ledger | str | PathLike[str] | None = None,
         data: str | None = None,
         random_state: Any = None,
@@ -344,6 +381,7 @@ class _Pulled(_Cohorts):
             server_rate=server_rate,
             fine_tune=fine_tune,
             fine_tune_epochs=fine_tune_epochs,
+            relations=relations,
             ledger=ledger,
             data=data,
             random_state=random_state,
@@ -406,6 +444,10 @@ class NeuralMeanRegularizedClassifier(_SoftmaxClassifier, _NeuralMeanRegularized
         settle by its own rows how closely to follow the centre, or to learn alone, and trains every
         round from the centre; all others keep personal models between rounds, and None
         leaves them as the last round did, as printed in the paper.
+    relations : None, sequence of n_tasks labels, or tacit.penalties.GraphLaplacian
+        Fixed and public. None: one mean for all. Labels, in the order of the sorted task names: one
+        mean a cluster. A Laplacian: every task is drawn to its neighbours, each of which then
+        releases its own noisy model, so that noise is averaged over neighbours only.
     ledger, data, random_state, engine, progress, unknown_task
         See :class:`tacit.estimators.PrivateEstimator`. ``random_state`` is also the public seed of
         the first parameters and of the order of minibatches (0 if it is None).

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from tacit._check import positive_integer
 from tacit.errors import InvalidInput
-from tacit.neural._layers import convolve, dense, initial, pool
+from tacit.neural._layers import convolve, dense, initial, lines_first, pool, rows_first
 
 __all__ = ["Model", "image_cnn", "mlp", "multinomial_logistic", "sensor_cnn"]
 
@@ -44,7 +44,8 @@ class Model:
     ``apply`` takes both, ``narrow(widen(params))`` is ``params``, and what is added has no effect
     and no gradient. ``linear`` says that outputs are linear in the parameters, in the rows' numbers
     and a constant, and zero at first: every task then minimises its objective instead of taking
-    small steps, and averages of models are models.
+    small steps, and averages of models are models. ``affine(params, shift, scale)``, if there is
+    one, returns the parameters that say of x (n, d) what ``params`` say of (x − shift) / scale.
     """
 
     init: Callable[[Any], Any]
@@ -52,6 +53,7 @@ class Model:
     widen: Callable[[Any], Any] = _same
     narrow: Callable[[Any], Any] = _same
     linear: bool = False
+    affine: Callable[[Any, Any, Any], Any] | None = None
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
@@ -99,8 +101,12 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
     def narrow(params: Any) -> Any:
         return jax.tree.map(lambda leaf: leaf[..., :n_outputs], params)
 
+    def affine(params: Any, shift: Any, scale: Any) -> Any:
+        weight = params["weight"] / scale
+        return {"weight": weight, "bias": params["bias"] - shift @ weight}
+
     forms = (widen, narrow) if lanes else (_same, _same)
-    return Model(init, apply, *forms, linear=True)
+    return Model(init, apply, *forms, linear=True, affine=affine)
 
 
 def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Model:
@@ -150,11 +156,11 @@ def _convolutional(
         }
 
     def apply(params: Any, x: Any) -> Any:
-        x = x.reshape(-1, *shape)
+        x = lines_first(x.reshape(-1, *shape))
         for name in ("conv1", "conv2"):
             # Bias and rectifier are monotone: after the maximum they see a quarter of the numbers.
             x = jax.nn.relu(pool(convolve(params[name], x)) + params[name]["bias"])
-        x = jax.nn.relu(dense(params["dense1"], _flat(x)))
+        x = jax.nn.relu(dense(params["dense1"], rows_first(x)))
         return dense(params["dense2"], x)
 
     return Model(init, apply)

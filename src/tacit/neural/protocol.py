@@ -9,18 +9,21 @@ number a parameter and turn.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import optax
 
 from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import InvalidInput
 from tacit.neural._flat import Layout, layout_of
 from tacit.neural._linear import Extent
 from tacit.neural.cohort import LocalTraining, train_cohort
 from tacit.neural.finetune import fine_tune
 from tacit.neural.losses import CURVATURE
 from tacit.neural.radius import Radius
+from tacit.neural.relations import Relations, groups
 from tacit.neural.rows import StackedRows
 from tacit.neural.settling import settled
 from tacit.privacy.mechanisms import Mechanism
@@ -33,17 +36,17 @@ __all__ = ["Centre", "CohortProtocol", "Ending", "Stack"]
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """The public centre (P,), float32, and the state of the server's optimiser.
+    """The public means (B·P,), float32, block after block, and the state of the server's optimiser.
 
-    ``radius`` is the γ of the next turn; ``noise`` is about the squared norm of the noise in
-    ``value``, known from the noise's law, and ``reach`` how far updates in full agreement would
+    ``radius`` is the γ of the next turn; ``noise`` (B,) is about the squared norm of the noise in
+    a mean, known from the noise's law, and ``reach`` how far updates in full agreement would
     have moved it.
     """
 
     value: AnyArray
     server: Any
     radius: float
-    noise: float = 0.0
+    noise: Array
     reach: float = 0.0
 
 
@@ -52,9 +55,12 @@ class Stack:
     """What a stack of tasks keeps: rows, a key a task, and the models of those who have joined.
 
     ``models`` (m, P) is written in place, and None where tasks keep no model between turns.
-    ``strength`` and ``rate`` are those of its turns, by task where its own rows tell them.
+    ``strength`` and ``rate`` are those of its turns, by task where its own rows tell them;
+    ``weights`` (m, B) are of the means that tasks are drawn to, ``block`` (m,) is their own.
     """
 
+    weights: Array
+    block: IntArray
     rows: StackedRows
     keys: AnyArray
     strength: float | Array
@@ -108,6 +114,8 @@ class CohortProtocol(Protocol[Centre, Stack]):
     server : optax.GradientTransformation
         What moves the centre, given minus the mean update as gradient.
     ending : Ending
+    relations : Relations or None
+        Several means instead of one, by public relations among the tasks.
     classes : bool
         Whether targets are classes 0 … k − 1, not numbers.
     seed : int
@@ -119,9 +127,10 @@ class CohortProtocol(Protocol[Centre, Stack]):
     Poisson cohort every turn is a Poisson-sampled Gaussian under zero-out adjacency, as neither the
     size nor the members of a cohort are part of the public state, a call, the history or another
     task's bits; a cohort of fixed size is not amplified. Divisors are public, the first centre is a
-    constant, the server's optimiser reads releases only. Models at home are functions of the
-    task's own rows and of releases. Nothing rests on the order of minibatches, which needs no
-    secrecy: the bound holds for any message.
+    constant, the server's optimiser reads releases only. With `Relations` a message stands in one
+    block of a longer vector, which block is a public constant, and has the same norm. Models at
+    home are functions of the task's own rows and of releases. Nothing rests on the order of
+    minibatches, which needs no secrecy: the bound holds for any message.
     """
 
     training: LocalTraining
@@ -136,6 +145,12 @@ class CohortProtocol(Protocol[Centre, Stack]):
     ending: Ending = _SETTLED
     classes: bool = True
     seed: int = 0
+    relations: Relations | None = None
+
+    @cached_property
+    def related(self) -> Relations:
+        """Which means there are, and who is drawn to which."""
+        return Relations.one(self.n_tasks) if self.relations is None else self.relations
 
     @property
     def layout(self) -> Layout:
@@ -148,72 +163,107 @@ class CohortProtocol(Protocol[Centre, Stack]):
             Round(
                 "mean update",
                 self.radius.bound,
-                (self.radius.length(self.layout.size),),
+                (self.radius.length(self.related.n_blocks * self.layout.size),),
                 turns=self.n_turns,
                 cohort=self.cohort,
             ),
         )
 
     def opening(self) -> Centre:
-        """Return the model's public first parameters."""
-        value = self.layout.flat(self.training.model.opening(self.seed))
-        return Centre(value, self.server.init(value), self.radius.first)
+        """Return the model's public first parameters, in every block."""
+        value = np.tile(self._first, self.related.n_blocks)
+        nothing = np.zeros(self.related.n_blocks)
+        return Centre(value, self.server.init(value), self.radius.first, nothing)
+
+    @cached_property
+    def _first(self) -> AnyArray:
+        return self.layout.flat(self.training.model.opening(self.seed))
 
     def read(self, public: Centre, release: AnyArray, call: Call, noise: Mechanism) -> Centre:  # noqa: ARG002
-        """Move the centre by the release over the expected number of members."""
-        members = self.cohort.expected(self.n_tasks)
-        update, radius = self.radius.heard(np.asarray(release), public.radius, members)
-        mean = update.astype(np.float32)
+        """Move every mean by its part of the release over the expected number of members."""
+        wanted = self.rounds()[0].shape
+        if np.shape(release) != wanted:
+            raise InvalidInput(
+                f"release of {np.size(release)} numbers: this conversation has {wanted[0]}; give "
+                "the model and the relations it was held with"
+            )
+        expected = self.cohort.expected(self.n_tasks)
+        update, radius = self.radius.heard(np.asarray(release), public.radius, expected)
+        members = self.related.members(expected)
+        mean = self._scaled(update, expected / members).astype(np.float32)
         step, server = self.server.update(-mean, public.server, public.value)
         gain = np.linalg.norm(step) / max(float(np.linalg.norm(mean)), _TINY)
         unit = self.radius.unit(public.radius)
-        heard = float(gain) * unit * noise.noise_norm(mean.shape) / members
+        heard = float(gain) * unit * noise.noise_norm((self.layout.size,)) / members
         value = np.asarray(optax.apply_updates(public.value, step))
         reach = public.reach + float(gain) * public.radius
         return Centre(value, server, radius, public.noise + heard**2, reach)
 
-    def cleared(self, public: Centre) -> AnyArray:
+    def _scaled(self, update: Array, factor: Array) -> Array:
+        """Return a vector of blocks, each times its factor."""
+        if len(factor) == 1:  # which is then 1
+            return update
+        blocks: Array = update.reshape(len(factor), -1) * factor[:, None]
+        return blocks.ravel()
+
+    def drawn_to(self, public: Centre, weights: Array) -> AnyArray:
+        """Return what a task of these ``weights`` (B,) is drawn to, (P,)."""
+        blocks = public.value.reshape(len(weights), -1)
+        centre: AnyArray = (weights.astype(np.float32) @ blocks).astype(np.float32)
+        return centre
+
+    def shared(self, public: Centre) -> AnyArray:
+        """Return the model (P,) of whoever has no other: the mean of all."""
+        return self.drawn_to(public, self.related.stranger())
+
+    def cleared(self, public: Centre, weights: Array) -> AnyArray:
         """Return the centre drawn to the opening by as much as noise pushed it off.
 
         James and Stein's factor, of releases and the noise's law alone: where there is nothing but
         noise it is the opening, without noise the centre.
         """
-        opening = self.opening().value
-        moved = public.value - opening
-        kept = max(0.0, 1.0 - public.noise / max(float(moved @ moved), _TINY))
-        cleared: AnyArray = opening + np.float32(kept) * moved
+        moved = self.drawn_to(public, weights) - self._first
+        noise = float(weights**2 @ public.noise)
+        kept = max(0.0, 1.0 - noise / max(float(moved @ moved), _TINY))
+        cleared: AnyArray = self._first + np.float32(kept) * moved
         return cleared
 
-    def heard(self, public: Centre) -> bool:
+    def heard(self, public: Centre, weights: Array) -> bool:
         """Return whether the centre tells more than noise, by releases and the noise's law.
 
         Never where the noise is longer than updates in full agreement could be, by `_DROWNED`.
         """
-        moved = public.value - self.opening().value
+        moved = self.drawn_to(public, weights) - self._first
+        noise = float(weights**2 @ public.noise)
         doubt = 1.0 + _DOUBT * np.sqrt(2.0 / moved.size)
-        drowned = public.noise > (_DROWNED * public.reach) ** 2
-        return not drowned and bool(moved @ moved > doubt * public.noise)
+        drowned = noise > (_DROWNED * public.reach) ** 2
+        return not drowned and bool(moved @ moved > doubt * noise)
 
     def start(self, rows: TaskSet, positions: IntArray) -> Stack:
         """Put the rows on the device; nobody has a model yet."""
         rows = within_range(rows)
         y, m = np.asarray(rows.y), rows.n_tasks
         stacked = StackedRows.of(rows.X, y.astype(np.int32) if self.classes else y, rows.offsets)
+        weights, block, factor = self.related.of_places(np.asarray(positions))
+        strength, rate = self._pace(stacked, factor)
         return Stack(
+            weights,
+            block,
             stacked,
             _keys(self.seed, positions),
-            *self._pace(stacked),
+            strength,
+            rate,
             np.zeros((m, self.layout.size), np.float32) if self.personal else None,
             np.zeros(m, dtype=bool),
         )
 
-    def _pace(self, rows: StackedRows) -> tuple[float | Array, float | Array]:
+    def _pace(self, rows: StackedRows, factor: Array) -> tuple[Array, float | Array]:
         """Return λ and step of a turn."""
         if not self.training.full_batch:
-            return 0.0 if self.strength is None else self.strength, self.learning_rate
+            return (self.strength or 0.0) * factor, self.learning_rate
         extent = Extent.of(rows)
         found = self.strength is None
-        strength = extent.strength(_PULL) if found else np.full(len(extent.counts), self.strength)
+        strength = extent.strength(_PULL) if found else (self.strength or 0.0) * factor
         return strength, extent.rate(CURVATURE[self.training.loss], strength)
 
     def speak(
@@ -221,69 +271,97 @@ class CohortProtocol(Protocol[Centre, Stack]):
     ) -> tuple[Stack, Array]:
         """Train those who joined and say their distance from the centre."""
         members = np.arange(len(home.keys)) if joined is None else np.flatnonzero(joined)
+        size, blocks = self.layout.size, self.related.n_blocks
+        said = np.zeros((len(members), blocks, size), np.float32)
+        for weights, places in groups(home.weights[members]):
+            self._turns(home, public, call, weights, members[places], said, places)
+        return home, self.radius.said(said.reshape(len(members), -1), public.radius)
+
+    def _turns(
+        self,
+        home: Stack,
+        public: Centre,
+        call: Call,
+        weights: Array,
+        members: IntArray,
+        said: AnyArray,
+        places: IntArray,
+    ) -> None:
+        """Train members who are drawn to one centre; write what they say at their ``places``."""
+        centre = self.drawn_to(public, weights)
         if home.models is not None:
-            home.models[members[~home.begun[members]]] = public.value
+            home.models[members[~home.begun[members]]] = centre
             home.begun[members] = True
-        said = np.zeros((len(members), self.layout.size), np.float32)
         done = 0
         for turn in train_cohort(
             self.training,
             home.rows,
             members,
-            centre=self.layout.tree(public.value),
+            centre=self.layout.tree(centre),
             models=None if home.models is None else self.layout.tree(home.models),
             keys=home.keys,
             turn=call.number,
             strength=home.strength,
             learning_rate=home.rate,
         ):
-            own = slice(done, done + len(turn.positions))
-            self.layout.write(said, own, turn.updates)
+            own = places[done : done + len(turn.positions)]
+            updates = np.empty((len(own), self.layout.size), np.float32)
+            self.layout.write(updates, slice(None), turn.updates)
+            said[own, home.block[turn.positions]] = updates
             if home.models is not None:
                 self.layout.write(home.models, turn.positions, turn.models)
-            done = own.stop
-        return home, self.radius.said(said, public.radius)
+            done += len(own)
+        # What is said is how far a model is from the mean it is added to.
+        for block in np.unique(home.block[members]):
+            base = public.value[block * self.layout.size : (block + 1) * self.layout.size]
+            if not np.array_equal(base, centre):
+                said[places[home.block[members] == block], block] += centre - base
 
     def finish(self, home: Stack, public: Centre) -> Array:
         """Return personal models (m, P); (m, 0) where everybody has the centre and no other."""
-        ending, m = self.ending, len(home.keys)
+        m = len(home.keys)
+        if self.ending.method is None:
+            several = home.models is not None or self.related.n_blocks > 1
+            return self._models(home, public) if several else np.empty((m, 0), np.float32)
+        flat = np.empty((m, self.layout.size), np.float32)
+        for weights, places in groups(home.weights):
+            self.layout.write(flat, places, self._ended(home, public, weights, places))
+        return flat
+
+    def _ended(self, home: Stack, public: Centre, weights: Array, places: IntArray) -> Any:
+        """Return the models of tasks that are drawn to one centre, after their ending."""
+        ending = self.ending
+        rows = home.rows if len(places) == len(home.keys) else home.rows.of_tasks(places)
         training = replace(self.training, epochs=ending.epochs, steps=None, full_batch=False)
         given: dict[str, Any] = {
-            "keys": home.keys,
+            "keys": home.keys[places],
             "turn": self.n_turns,
             "strength": ending.strength,
             "learning_rate": ending.learning_rate,
         }
-        centre = self.layout.tree(public.value)
         if ending.method == "auto":
-            opening = self.layout.tree(self.opening().value)
-            cleared = self.layout.tree(self.cleared(public))
-            heard = self.heard(public)
-            models = settled(training, home.rows, cleared, opening, heard=heard, **given)
-        elif ending.method is not None:
-            kept = self._models(home, public)
-            models = fine_tune(
-                ending.method,
-                training,
-                home.rows,
-                centre=centre,
-                models=None if kept is None else self.layout.tree(kept),
-                **given,
-            )
-        else:
-            kept = self._models(home, public)
-            return np.empty((m, 0), np.float32) if kept is None else kept
-        flat = np.empty((m, self.layout.size), np.float32)
-        self.layout.write(flat, slice(None), models)
-        return flat
-
-    def _models(self, home: Stack, public: Centre) -> AnyArray | None:
-        """Return the kept models, if any; the centre for tasks that were never asked."""
-        return (
-            None
-            if home.models is None
-            else np.where(home.begun[:, None], home.models, public.value)
+            opening = self.layout.tree(self._first)
+            cleared = self.layout.tree(self.cleared(public, weights))
+            heard = self.heard(public, weights)
+            return settled(training, rows, cleared, opening, heard=heard, **given)
+        kept = None if home.models is None else self._models(home, public)
+        return fine_tune(
+            str(ending.method),
+            training,
+            rows,
+            centre=self.layout.tree(self.drawn_to(public, weights)),
+            models=None if kept is None else self.layout.tree(kept[places]),
+            **given,
         )
+
+    def _models(self, home: Stack, public: Centre) -> AnyArray:
+        """Return the kept models; the centre for tasks that have none."""
+        kept = np.empty((len(home.keys), self.layout.size), np.float32)
+        for weights, places in groups(home.weights):
+            kept[places] = self.drawn_to(public, weights)
+        if home.models is not None:
+            kept[home.begun] = home.models[home.begun]
+        return kept
 
     def memory(self, home: Stack) -> dict[str, Array]:
         """Return the kept models and who has one."""

@@ -45,7 +45,7 @@ class _Way:
 # From strong to weak, so that each begins where the one before it ended.
 _LINEAR = (
     *(_Way(True, pull) for pull in (math.inf, 1 / 4, 1 / 16, 1 / 64)),
-    *(_Way(False, pull) for pull in (1 / 4, 1 / 16, 1 / 64, 1 / 256)),
+    *(_Way(False, pull) for pull in (1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2048, 1 / 16384)),
 )
 # Nobody knows how features are scaled, so both small and large steps are tried.
 _NETWORK = (
@@ -56,12 +56,13 @@ _FOLDS = {True: 3, False: 2}  # by whether the model is linear
 _ALONE = 1e-3  # pull to the opening of a network that learns alone
 _STEPS = 12  # from the way before, of a linear model
 _SHARPNESS = 0.5  # of the average: 1 is likelihood itself, 0 the plain mean
-_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+_SCALES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 _MOST = 1e3  # worse by so much is not at all likely
 _TINY = 1e-30
 _STRETCHES = tuple(2.0 ** (half / 2) for half in range(-6, 11))
-# Factors by which scores and centre are usually off: a few rows that are all foretold would ask for
-# any length.
+# Factors by which scores and centre are usually too short: a few rows that are all foretold would
+# ask for any length. Scores may be as much too long as they are: where classes are missing among a
+# task's rows, the right direction is known long before the right length.
 _USUAL_SCALE, _USUAL_STRETCH = 2.0, 4.0
 
 
@@ -134,11 +135,11 @@ def _costs(home: _Home, rows: StackedRows) -> Array:
     if home.training.loss is not cross_entropy:  # of Gaussian errors with the variance they have
         counts = np.maximum(np.asarray(rows.counts), 1)
         costs = counts / 2 * np.log(np.maximum(costs / counts, _TINY))
-    costs += _unlikely(home.scales, _USUAL_SCALE)
+    costs += _unlikely(np.maximum(home.scales, 1.0), _USUAL_SCALE)
     return np.where(np.isfinite(costs), costs, np.inf)
 
 
-def _unlikely(factors: Sequence[float], usual: float) -> Array:
+def _unlikely(factors: Sequence[float] | Array, usual: float) -> Array:
     """Return minus the log-density (factors, 1) of a log-normal law around 1."""
     return 0.5 * (np.log(factors) / math.log(usual))[:, None] ** 2
 
@@ -148,6 +149,9 @@ def _averaged(home: _Home, rows: StackedRows, costs: Array) -> Any:
     scale, cost = np.array(home.scales)[costs.argmin(axis=1)], costs.min(axis=1)
     best = np.where(np.isfinite(cost.min(axis=0)), cost.min(axis=0), 0.0)
     weight = np.exp(-_SHARPNESS * np.minimum(cost - best, _MOST))
+    # To follow the centre and to learn alone are as likely at first, however many ways each has.
+    kin = [sum(way.from_centre is other.from_centre for other in home.ways) for way in home.ways]
+    weight /= np.array(kin)[:, None]
     weight = scale * weight / weight.sum(axis=0)
     found = jax.tree.map(lambda leaf: np.zeros((len(home.keys), *leaf.shape)), home.opening)
 
@@ -180,15 +184,18 @@ def _split(rows: StackedRows, fold: int, k: int) -> tuple[StackedRows, StackedRo
 
     Both are slices of arrays of one shape, so that nothing is compiled for them.
     """
-    first, counts = np.asarray(rows.first), np.asarray(rows.counts)
+    counts = np.asarray(rows.counts)
     task = np.repeat(np.arange(len(counts)), counts)
+    first = np.cumsum(counts, dtype=counts.dtype) - counts
     place = np.arange(len(task)) - first[task]
+    own = np.asarray(rows.first)[task] + place
     out = place % k == fold
-    order = np.lexsort((place, out, task))
+    order = own[np.lexsort((place, out, task))]
+    order = np.concatenate([order, np.setdiff1d(np.arange(len(rows.X)), own)])
     held = np.bincount(task, out, minlength=len(counts)).astype(counts.dtype)
     X, y, learn = rows.X[order], rows.y[order], counts - held
     return (
-        replace(rows, X=X, y=y, counts=jnp.asarray(learn)),
+        replace(rows, X=X, y=y, first=jnp.asarray(first), counts=jnp.asarray(learn)),
         replace(rows, X=X, y=y, first=jnp.asarray(first + learn), counts=jnp.asarray(held)),
     )
 
@@ -203,26 +210,70 @@ def _ended(home: _Home, rows: StackedRows) -> Iterator[Any]:
 
 
 def _by_descent(home: _Home, rows: StackedRows) -> Iterator[Any]:
-    """Yield the ends of a linear model, the weaker pull from where the stronger one led."""
+    """Yield the ends of a linear model, the weaker pull from where the stronger one led.
+
+    Who learns alone does so in units of its own rows, around their mean: otherwise what all of them
+    have in common is learned first, and says nothing.
+    """
+    near = [way for way in home.ways if way.from_centre]
+    alone = [way for way in home.ways if not way.from_centre]
+    if near:
+        losses = lost(home.training, _repeated(home.centre, len(home.keys)), rows, _STRETCHES)
+        best = np.argmin(losses + _unlikely(_STRETCHES, _USUAL_STRETCH), axis=0)
+        yield from _down(home, rows, near, np.array(_STRETCHES, np.float32)[best])
+    affine = home.training.model.affine
+    if affine is None:
+        yield from _down(home, rows, alone, None)
+        return
+    units, shift, scale = _own_units(rows)
+    for models in _down(home, units, alone, None):
+        yield jax.tree.map(np.asarray, jax.vmap(affine)(models, shift, scale))
+
+
+def _down(
+    home: _Home, rows: StackedRows, ways: Sequence[_Way], stretch: AnyArray | None
+) -> Iterator[Any]:
+    """Yield the ends of ways that begin at one place, which every task takes ``stretch`` times."""
     m, extent = len(home.keys), Extent.of(rows)
     curvature = CURVATURE[home.training.loss]
-    losses = lost(home.training, _repeated(home.centre, m), rows, _STRETCHES)
-    best = np.argmin(losses + _unlikely(_STRETCHES, _USUAL_STRETCH), axis=0)
-    stretched = np.array(_STRETCHES, np.float32)[best]
-    before: _Way | None = None
-    models = None
-    for way in home.ways:
-        stretch = stretched if way.from_centre else np.ones(m, np.float32)
-        if before is None or before.from_centre is not way.from_centre:
-            models = jax.tree.map(partial(_times, stretch), _repeated(home.first(way), m))
+    models = _repeated(home.first(ways[0]), m)
+    if stretch is not None:
+        models = jax.tree.map(partial(_times, stretch), models)
+    for way in ways:
         if math.isfinite(way.pull):
             strength = extent.strength(way.pull)
             rate = extent.rate(curvature, strength)
             models = _trained(
                 home, rows, way, np.arange(m), models, strength=strength, rate=rate, stretch=stretch
             )
-        before = way
         yield models
+
+
+def _own_units(rows: StackedRows) -> tuple[StackedRows, AnyArray, AnyArray]:
+    """Return every task's rows less their mean, over their spread; the means (m, d), spreads (m,).
+
+    A spread is the root of the mean squared distance from the mean; 1 where there is none.
+    """
+    X, counts = np.asarray(rows.X), np.asarray(rows.counts)
+    task = np.repeat(np.arange(len(counts)), counts)
+    ends = np.cumsum(counts)
+    own = np.asarray(rows.first)[task] + np.arange(len(task)) - (ends - counts)[task]
+    flat = X[own].reshape(len(own), -1)
+    shift, scale = (
+        np.zeros((len(counts), flat.shape[1]), np.float32),
+        np.ones(len(counts), np.float32),
+    )
+    for i in range(len(counts)):  # by itself: one sum over all would round by the others' sizes
+        mine = flat[ends[i] - counts[i] : ends[i]]
+        if len(mine):
+            shift[i] = mine.mean(axis=0, dtype=np.float64)
+            spread = math.sqrt(
+                float(np.square(mine - shift[i], dtype=np.float64).sum()) / len(mine)
+            )
+            scale[i] = spread if spread > _TINY else 1.0
+    changed = X.copy()
+    changed[own] = ((flat - shift[task]) / scale[task, None]).reshape(X[own].shape)
+    return replace(rows, X=jnp.asarray(changed)), shift, scale
 
 
 def _by_steps(home: _Home, rows: StackedRows, way: _Way, own: IntArray) -> Any:
@@ -255,7 +306,7 @@ def _trained(
     *,
     strength: float | Array,
     rate: float | Array,
-    stretch: float | AnyArray = 1.0,
+    stretch: AnyArray | None = None,
 ) -> Any:
     """Return the models (b, …) of the tasks at ``positions`` after training."""
     found = jax.tree.map(

@@ -17,10 +17,7 @@ from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates, Frame
 from tacit.numerics.local_fit import LocalFit
 
-__all__ = ["TasksUnderPriors", "evidence_messages", "personal_models"]
-
-_REACH = 2.0  # of the radius: how far below a task's best candidate the others may count
-_LEAST_REACH = 4.0
+__all__ = ["TasksUnderPriors", "personal_models"]
 
 
 class TasksUnderPriors(typing.Protocol):
@@ -42,17 +39,6 @@ class TasksUnderPriors(typing.Protocol):
     def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
         """Return models (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
         ...
-
-
-def evidence_messages(evidence: Array, radius: float) -> Array:
-    """Return centred messages (m, G) for a bound of that public ``radius``.
-
-    A candidate far worse than the task's best says no more than "no": it counts as if it lay
-    ``max(4, 2·radius)`` nats below. Row i depends on row i alone.
-    """
-    reach = max(_LEAST_REACH, _REACH * radius)
-    short = np.maximum(evidence - evidence.max(axis=1, keepdims=True), -reach)
-    return np.asarray(short - short.mean(axis=1, keepdims=True))
 
 
 def personal_models(

@@ -8,10 +8,8 @@ read once for their norms and once for the sum, and nothing of their size is wri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,40 +20,30 @@ from tacit.privacy.bounds import VectorClip
 __all__ = ["clipped_sum"]
 
 _STEP_BITS = 30
+_BLOCK = 1 << 16
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, cached on disk where a cache can be written.
-
-    The free order of sums stays within the error that clipping aims below; NaN and infinity keep
-    their meaning.
-    """
-    free = {"reassoc", "contract"}
-    try:
-        compiled = numba.njit(nogil=True, cache=True, fastmath=free)(function)
-    except RuntimeError:  # no writable place for the cache: compile again in every process
-        compiled = numba.njit(nogil=True, fastmath=free)(function)
-    return compiled
+def _blocks(part: NDArray[np.float32], number: int) -> Iterator[tuple[slice, AnyArray]]:
+    """Yield one message block by block in float64, in one buffer that stays near the processor."""
+    message, buffer = part[number], np.empty(min(_BLOCK, part.shape[1]))
+    for low in range(0, len(message), _BLOCK):
+        where = slice(low, min(low + _BLOCK, len(message)))
+        block = buffer[: where.stop - low]
+        block[:] = message[where]
+        yield where, block
 
 
-@_compiled
-def _add_squares(messages: AnyArray, squares: AnyArray) -> None:
-    for i in range(messages.shape[0]):
-        total = 0.0
-        for j in range(messages.shape[1]):
-            value = np.float64(messages[i, j])
-            total += value * value
-        squares[i] += total
+def _square(part: NDArray[np.float32], number: int) -> float:
+    return sum(float(np.einsum("j,j", block, block)) for _, block in _blocks(part, number))
 
 
-@_compiled
-def _add_steps(messages: AnyArray, factors: AnyArray, total: AnyArray) -> None:
-    for i in range(messages.shape[0]):
-        factor = factors[i]
-        if factor == 0.0:
-            continue
-        for j in range(messages.shape[1]):
-            total[j] += np.trunc(np.float64(messages[i, j]) * factor)
+def _add_steps(
+    part: NDArray[np.float32], number: int, factor: float, total: NDArray[np.float64]
+) -> None:
+    for where, block in _blocks(part, number):
+        block *= factor
+        np.trunc(block, out=block)
+        total[where] += block
 
 
 def clipped_sum(
@@ -82,9 +70,8 @@ def clipped_sum(
     if math.isinf(bound.radius):
         finite = np.all([np.isfinite(part).all(axis=1) for part in parts], axis=0)
         return [part[finite].sum(axis=0, dtype=np.float64) for part in messages]
-    squares = np.zeros(len(parts[0]))
-    for part in parts:
-        _add_squares(part, squares)
+    numbers = range(len(parts[0]))
+    squares = np.array([sum(_square(part, number) for part in parts) for number in numbers])
     size = sum(part.shape[1] for part in parts)
     target = bound.radius * (1 - (size + 16) * 2.0**-52)
     norms = np.sqrt(squares)
@@ -94,6 +81,8 @@ def clipped_sum(
     sums = []
     for part, shaped in zip(parts, messages, strict=True):
         total = np.zeros(part.shape[1])
-        _add_steps(part, factors / step, total)
+        for number in numbers:
+            if factors[number]:
+                _add_steps(part, number, factors[number] / step, total)
         sums.append((total * step).reshape(shaped.shape[1:]))
     return sums

@@ -25,7 +25,7 @@ from tacit.privacy.accounting.gaussian import check_delta, check_epsilon
 from tacit.privacy.accounting.leaves import Event, leaves
 from tacit.privacy.unit import Adjacency, Unit
 
-__all__ = ["Ledger", "Line", "Reservation", "RunRecord"]
+__all__ = ["Ledger", "Line", "Reservation", "RunRecord", "refuse_other_ledger"]
 
 _RUN_LENGTH = 32
 
@@ -375,3 +375,22 @@ class Ledger:
         if self.path == ":memory:":
             raise LedgerError("a ledger in memory cannot leave its process; use a file")
         return Ledger, (self.path,)
+
+
+def refuse_other_ledger(
+    brought: Ledger | str | os.PathLike[str] | None,
+    charged: Ledger | str | os.PathLike[str] | None,
+) -> None:
+    """Refuse an estimator that brings a ledger where another one, or none, is charged instead."""
+    if brought is not None and _file(brought) != _file(charged):
+        raise InvalidInput(
+            f"ledger={charged!r}: the estimator brings {brought!r}, which would not be charged for "
+            "its fits; give that one here, or an estimator without"
+        )
+
+
+def _file(ledger: Ledger | str | os.PathLike[str] | None) -> object:
+    """Return what one and the same ledger has in common, however it is given."""
+    if isinstance(ledger, Ledger):
+        return ledger if ledger.path == ":memory:" else os.path.abspath(ledger.path)
+    return None if ledger is None else os.path.abspath(ledger)

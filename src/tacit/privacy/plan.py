@@ -103,6 +103,8 @@ class Plan:
     curator_seconds: float
     most_tasks: int | None  # that one exact sum can hold; None: any number
     tasks_needed: float | None = None  # by a theorem's assumption, up to its constant
+    suggested_rounds: int | None = None  # by a theorem, its constants taken to be 1
+    suggested_pull: float | None = None  # λ, as a multiple of the smoothness of a task's loss
 
     @classmethod
     def of_schedule(
@@ -270,6 +272,9 @@ class Plan:
             rows.append(
                 ("enough tasks", f"{enough}: Assumption 1 asks for about {self.tasks_needed:,.3g}")
             )
+        if self.suggested_rounds is not None:
+            pull = f", λ about {self.suggested_pull:.2g} L" if self.suggested_pull else ""
+            rows.append(("by Theorems 3 and 5", f"{self.suggested_rounds:,} rounds{pull}"))
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 

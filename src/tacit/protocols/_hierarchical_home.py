@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.losses import Loss
-from tacit.numerics.evidence import TasksUnderPriors, evidence_messages
+from tacit.numerics.evidence import TasksUnderPriors
 from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTasks
 from tacit.numerics.hierarchical_logistic import LogisticTasks
 from tacit.numerics.local_fit import LocalFit
@@ -146,14 +146,9 @@ def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> 
 
 
 def evidence(
-    home: HierarchicalHome,
-    shared: tuple[Candidates, ...],
-    alone: tuple[Candidates, ...],
-    radius: float,
-) -> Array:
-    """Return centred messages (m, G) of unit radius: the outputs' log-evidence, added up."""
-    total = sum(
-        np.concatenate([rows.evidence(pulled), rows.evidence(free)], axis=1)
-        for rows, pulled, free in zip(home.framed, shared, alone, strict=True)
-    )
-    return evidence_messages(np.asarray(total), radius) / radius
+    home: HierarchicalHome, shared: tuple[Candidates, ...], alone: tuple[Candidates, ...]
+) -> tuple[Array, Array]:
+    """Return log-evidence (m, s, a, c) and (m, a'), added up over the outputs."""
+    pulled = sum(rows.evidence(c) for rows, c in zip(home.framed, shared, strict=True))
+    free = sum(rows.evidence(c) for rows, c in zip(home.framed, alone, strict=True))
+    return np.asarray(pulled).reshape(-1, *shared[0].shape), np.asarray(free)

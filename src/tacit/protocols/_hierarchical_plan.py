@@ -18,9 +18,19 @@ import numpy as np
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
 
-__all__ = ["BINS", "FREE_LEVEL", "PATTERNS", "Loudness", "Plan", "alone", "evidence_radius"]
-__all__ += ["grid", "most_shapes", "plan", "size_of_grid"]
+__all__ = [
+    "BINS",
+    "FREE_LEVEL",
+    "PATTERNS",
+    "Loudness",
+    "Plan",
+    "alone",
+    "compared",
+    "grid",
+    "plan",
+]
 
 BINS = 33  # of a vote
 # Shapes of the slopes' covariance to look for: none (the mean is all that is shared), low rank and
@@ -112,8 +122,6 @@ class Plan:
         Score round t counts (t + 1)^power in the average.
     slope, level : float
         Strengths τ_w and τ_b of the prior under which scores are taken.
-    radius : float
-        Of an evidence message, in nats.
     """
 
     shares: tuple[tuple[str, float], ...]
@@ -123,7 +131,6 @@ class Plan:
     slope: float
     level: float = 10.0
     step: float = 1.6
-    radius: float = 2.0
 
     @property
     def moment(self) -> bool:
@@ -173,22 +180,18 @@ def plan(
         "length": vote,
         "scores": 1.0,
         "moment": _MOMENT.get(pattern, 0.0),
-        "evidence": 0.45,
+        "evidence": 0.55,
         "own models": 1.0,
     }
     kept = {name: share for name, share in shares.items() if name not in skipped}
-    parts = loudness.parts(kept)
     too_loud = loudness.deviation(BINS) > (_LOUDEST_PURE if loudness.pure else _LOUDEST)
     ratio = 10.0 if quiet else 2.0 if loud else 4.0
-    shapes = most_shapes(pattern, loss) if "moment" in kept else 1
-    size = size_of_grid(loss, shapes, intercept=intercept)
     return Plan(
         shares=() if too_loud else tuple(kept.items()),
         n_scores=_PURE_SCORES if loudness.pure else 12 if loud else 20,
         clip=0.6 if quiet else 0.4,
         power=2.0 if quiet else 1.0,
         slope=ratio / n_features,
-        radius=evidence_radius(loudness.deviation(size) / parts["evidence"]),
     )
 
 
@@ -211,20 +214,17 @@ def _models_visible(loudness: Loudness, n_tasks: int, size: int) -> bool:
     return deviation * (1 + math.sqrt(size / n_tasks)) < 1
 
 
-def most_shapes(pattern: str, loss: str) -> int:
-    """Return how many shapes `read_shapes` finds at most."""
-    if loss == "logistic":
-        return 2
-    return {"low-rank": 4, "group-sparse": 3}.get(pattern, 6)
-
-
-def evidence_radius(vector_noise: float) -> float:
-    """Return the radius of an evidence message, in nats, for that noise on one number of its mean.
-
-    The message's direction matters more than its length while noise is loud; as it vanishes the
-    radius grows until no task is cut short, and the sum is the evidence itself.
-    """
-    return float(np.clip(0.5 / max(vector_noise, 1e-9), 2.0, 40.0))
+def compared(
+    plan: Plan, loudness: Loudness, *, n_tasks: int, loss: str, intercept: bool, pattern: str
+) -> Comparisons | WholeGrid:
+    """Return what the evidence round asks for."""
+    shapes = 1
+    if plan.moment:
+        shapes = {"low-rank": 4, "group-sparse": 3}.get(pattern, 6) if loss == "squared" else 2
+    slopes, levels = _SLOPES[loss].size, _LEVELS[loss].size if intercept else 1
+    part = loudness.parts(dict(plan.shares)).get("evidence", 1.0)
+    noise = loudness.deviation(slopes + levels + shapes - 2) / part
+    return asked(slopes, levels, shapes, noise=noise, n_tasks=n_tasks, loss=loss)
 
 
 def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
@@ -243,9 +243,3 @@ def alone(start: Array, n_features: int, loss: str) -> Candidates:
     if start.size == n_features:
         levels = np.zeros(1)
     return Candidates(start[None], _SLOPES[loss] / n_features, levels)
-
-
-def size_of_grid(loss: str, n_shapes: int, *, intercept: bool) -> int:
-    """Return how many candidates `grid` with so many shapes, and `alone`, make together."""
-    levels = _LEVELS[loss].size if intercept else 1
-    return _SLOPES[loss].size * (n_shapes * levels + 1)

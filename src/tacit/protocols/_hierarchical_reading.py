@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import chdtri
 
 from tacit._types import Array
-from tacit.numerics.hierarchical import Candidates
 from tacit.privacy.mechanisms.laws import Coordinates
 from tacit.protocols._hierarchical_plan import Plan
 from tacit.protocols._shrinkage import Shape, shrink_diagonal
@@ -24,13 +23,11 @@ from tacit.protocols._shrinkage import Shape, shrink_diagonal
 __all__ = [
     "CENTRE_RADIUS",
     "SPREAD_WEIGHT",
-    "STANDS_OUT",
     "MeanReading",
     "cast_votes",
     "low_rank_shapes",
     "read_centre",
     "read_diagonal",
-    "read_evidence",
     "read_spreads",
     "read_votes",
     "shaped_mean",
@@ -40,15 +37,15 @@ __all__ = [
 _OCTAVES = np.arange(-16.0, 17.0)
 _FINE = np.arange(-16.0, 16.01, 0.25)
 _WIDTH = 1.5  # octaves
-STANDS_OUT = 3.3  # deviations: the peak of noise over all octaves passes once in two hundred
+# Deviations: the peak of noise over all octaves passes once in fifteen. What is read amiss then
+# does no harm, as the evidence stands against it; not to have read what is there costs all.
+_STANDS_OUT = 2.5
+_UNUSUAL = 0.5  # deviations that an octave costs
 SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one message
 CENTRE_RADIUS = 1.5
 _LEAST_SPREAD = 0.25  # of the mean spread
 _DOUBT = 0.05  # chance that noise alone passes for a pattern
 _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
-# Nats of the summed evidence per nat of public weight: at least this many, because tasks differ in
-# more than a common prior can say, and a quarter of the noise.
-_LEAST_TEMPER, _TEMPER = 10.0, 0.25
 # Part of a step that the next round takes back, for the noise left in the mean. It is one where
 # every task knows its model and zero where none does; there noise walks at random.
 _PULL = 0.5
@@ -77,18 +74,19 @@ def read_votes(
     counts: Array,
     deviation: float,
     *,
-    within: tuple[float, float] = (0.0, math.inf),
-    stands_out: float = STANDS_OUT,
+    usual: float | None = None,
 ) -> float | None:
-    """Return the size most tasks agree on, searched ``within`` limits; None if noise explains it.
+    """Return the size most tasks agree on; None if noise explains it and no size is ``usual``.
 
     The counts are matched with the votes' own bump, which has unit norm, so that the match has
-    the deviation of one count.
+    the deviation of one count. Where a size is usual, others must stand out of the noise the more
+    the farther off they are, and noise alone leaves it at about that.
     """
-    low, high = (np.log2(max(limit, 2.0**-20)) if limit < math.inf else 20.0 for limit in within)
-    matches = np.where((low <= _FINE) & (high >= _FINE), _kernel(_FINE) @ counts, -np.inf)
+    matches = _kernel(_FINE) @ counts
+    if usual is not None:
+        matches = matches - _UNUSUAL * deviation * np.abs(_FINE - math.log2(usual))
     peak = int(matches.argmax())
-    if not matches[peak] > max(stands_out * deviation, 1e-9):
+    if usual is None and not matches[peak] > max(_STANDS_OUT * deviation, 1e-9):
         return None
     return float(2.0 ** _FINE[peak])
 
@@ -233,40 +231,3 @@ def sparse_shapes(diagonal: Shape, *, few: bool = False) -> tuple[Array, ...]:
         return ()
     floors = _FEW_FLOORS if few else _SPARSE_FLOORS
     return tuple(np.diag(np.sqrt(diagonal.eigenvalues(floor))) for floor in floors)
-
-
-def read_evidence(total: Array, deviation: float, *groups: Candidates) -> Array:
-    """Return public log-weights of all candidates from the noisy sum of evidence messages.
-
-    Evidence is smooth in the logarithms of the strengths: every shape and mean is projected onto
-    low powers of them, which leaves some 7 numbers of 60 and as much of the noise; of the rest, so
-    much is kept as noise does not explain. The sum is then tempered by the noise on it, so that a
-    loud release tells the tasks little and a silent one settles the strengths.
-    """
-    smooth = np.empty_like(total)
-    first = 0
-    for candidates in groups:
-        part = slice(first, first + candidates.size)
-        smooth[part] = _smoothed(total[part], deviation, candidates)
-        first += candidates.size
-    weights = smooth / (_LEAST_TEMPER + _TEMPER * deviation)
-    return np.asarray(weights - weights.max())
-
-
-def _smoothed(total: Array, deviation: float, candidates: Candidates) -> Array:
-    blocks = total.reshape(-1, candidates.slopes.size * candidates.levels.size)
-    basis = _powers(candidates.slopes.size, candidates.levels.size)
-    plain = (blocks @ basis) @ basis.T
-    rest = blocks - plain
-    degrees = rest.size - len(blocks) * basis.shape[1]
-    kept = _kept(rest.ravel(), deviation, degrees) if degrees > 0 else 0.0
-    return np.asarray((plain + kept * rest).ravel())
-
-
-def _powers(n_slopes: int, n_levels: int) -> Array:
-    """Return an orthonormal basis (n_slopes·n_levels, ≤ 7) of low powers of both logarithms."""
-    a, b = np.meshgrid(np.linspace(-1, 1, n_slopes), np.linspace(-1, 1, n_levels), indexing="ij")
-    columns = [np.ones_like(a), a, a**2, a**3]
-    if n_levels > 1:
-        columns += [b, b**2, a * b]
-    return np.asarray(np.linalg.qr(np.stack([c.ravel() for c in columns], axis=1))[0])

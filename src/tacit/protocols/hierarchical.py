@@ -20,13 +20,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
-from tacit.errors import PrivacyLeak
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
@@ -37,6 +36,7 @@ from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.mechanisms.laws import Coordinates
 from tacit.privacy.schedule import AtTask, Call, Curator, Round
 from tacit.protocols import _hierarchical_home as at_home
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid
 from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
@@ -44,28 +44,26 @@ from tacit.protocols._hierarchical_plan import (
     Loudness,
     Plan,
     alone,
+    compared,
     grid,
-    most_shapes,
     plan,
-    size_of_grid,
 )
+from tacit.protocols._hierarchical_public import HierarchicalPublic, known
 from tacit.protocols._hierarchical_reading import (
     CENTRE_RADIUS,
     SPREAD_WEIGHT,
-    STANDS_OUT,
     MeanReading,
     cast_votes,
     low_rank_shapes,
     read_centre,
     read_diagonal,
-    read_evidence,
     read_spreads,
     read_votes,
     shaped_mean,
     sparse_shapes,
 )
 from tacit.protocols._home import joining
-from tacit.protocols._shrinkage import Shape, shrink_spectrum
+from tacit.protocols._shrinkage import shrink_spectrum
 from tacit.protocols.protocol import Protocol
 from tacit.protocols.shown import Shared, TaskMap
 from tacit.protocols.task_relationship import denoised_models
@@ -73,54 +71,10 @@ from tacit.tasks import TaskSet, one_vs_rest
 
 __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
-# Where targets have been measured, a score's length is sought near theirs, with a lower threshold.
-_SHORTEST, _LONGEST, _NEAR = 1 / 64, 8.0, 3.0
+# The length of a score: a part of the targets' size where they have been measured, or log-odds.
+_USUAL_PART, _USUAL_LOG_ODDS = 0.4, 1.0
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
-
-
-Fact = TypeVar("Fact")
-
-
-def known(fact: Fact | None) -> Fact:
-    """Return what an earlier round told."""
-    if fact is None:
-        raise PrivacyLeak("a round was asked or read before those that it builds on")
-    return fact
-
-
-@dataclass(frozen=True)
-class HierarchicalPublic:
-    """What the releases told so far; ``closed`` once one of them showed that nobody shares."""
-
-    closed: bool = False
-    scale: Array | None = None
-    magnitude: float | None = None
-    frame: Frame | None = None
-    start: Array | None = None  # (k, p), the means before the score rounds
-    length: float = 0.0  # radius of a score message
-    reading: MeanReading | None = None
-    mean: Array | None = None  # (k, p), in the frame's coordinates
-    noise: float = 0.0  # on a coordinate of the reading, in the scores' units
-    spectrum: Shape | None = None
-    shapes: tuple[Array | None, ...] = (None,)
-    log_weights: Array | None = None
-    embedding: Array | None = None  # (m, r): tasks' places along directions that stand out
-
-    @property
-    def model(self) -> tuple[Array, Array] | None:
-        """The mean models: slopes (k, d) and intercepts (k,) on the features as they came."""
-        if self.closed or self.frame is None or self.mean is None:
-            return None
-        return self.frame.model(self.mean)
-
-    @property
-    def covariance(self) -> Array | None:
-        """The shape of the slopes' covariance (d, d) on the features as they came, of mean 1."""
-        if self.closed or self.frame is None or self.spectrum is None:
-            return None
-        found = self.spectrum.covariance() / np.outer(self.frame.scale, self.frame.scale)
-        return np.asarray(found * (len(found) / np.trace(found)))
 
 
 @dataclass(frozen=True)
@@ -147,7 +101,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
       K² = 1 + 0.7² where the relative spreads stand beside the vote;
     - own models are of norm ≤ 1 each; a replaced task changes its own row only, by 2 in ℓ2;
     - centre, scores and evidence are clipped to a constant K (scores in units of the released
-      length, evidence in units of the plan's radius), all outputs jointly: 2K in ℓ2;
+      length, evidence in a public part of nats), all outputs jointly: 2K in ℓ2;
     - the moment's message, all outputs jointly of norm ≤ 1, makes a PSD matrix P of trace ≤ 1, and
       ‖P − P'‖_F² ≤ ‖P‖_F² + ‖P'‖_F² ≤ 2 as tr PP' ≥ 0: √2 in Frobenius, 2 in trace norm; its
       diagonal alone, non-negative entries of sum ≤ 1, moves by √2 in ℓ2 and 2 in ℓ1.
@@ -191,10 +145,16 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def _squared(self) -> bool:
         return self.loss.name == "squared"
 
-    @property
-    def _grid_size(self) -> int:
-        shapes = most_shapes(self.pattern, self.loss.name) if self.plan.moment else 1
-        return size_of_grid(self.loss.name, shapes, intercept=self.fit_intercept)
+    @cached_property
+    def _comparisons(self) -> Comparisons | WholeGrid:
+        return compared(
+            self.plan,
+            self.loudness,
+            n_tasks=self.n_tasks,
+            loss=self.loss.name,
+            intercept=self.fit_intercept,
+            pattern=self.pattern,
+        )
 
     @cached_property
     def _rounds(self) -> tuple[Round, ...]:
@@ -210,7 +170,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             "length": (vote, (BINS,)),
             "scores": (unit, (k, p)),
             "moment": (direction, (d,) if sparse else (d, d)),
-            "evidence": (unit, (self._grid_size,)),
+            "evidence": (unit, (self._comparisons.size,)),
             "own models": (VectorNormalise(1.0), (k * d,)),
         }
         found = []
@@ -265,10 +225,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if round.name == "own models":
             left, strengths, _ = denoised_models(values, deviation)
             return replace(public, embedding=left * strengths)
-        shared, free = self._candidates(public, 0)
-        told = values[: shared.size + free.size] * self.plan.radius
-        weights = read_evidence(told, deviation * self.plan.radius, shared, free)
-        return replace(public, log_weights=weights)
+        candidates, _ = self._candidates(public, 0)
+        found = self._comparisons.read(values, deviation, candidates, public.parents)
+        weights = np.concatenate(found)
+        return replace(public, log_weights=weights - weights.max())
 
     def _read_scale(
         self, public: HierarchicalPublic, values: Array, deviation: float
@@ -291,10 +251,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def _read_length(
         self, public: HierarchicalPublic, values: Array, deviation: float
     ) -> HierarchicalPublic:
-        size, within, threshold = public.magnitude, (0.0, math.inf), STANDS_OUT
-        if size is not None:
-            within, threshold = (size * _SHORTEST, size * _LONGEST), _NEAR
-        length = read_votes(values, deviation, within=within, stands_out=threshold)
+        usual = None if self._squared else _USUAL_LOG_ODDS
+        if public.magnitude is not None:
+            usual = _USUAL_PART * public.magnitude
+        length = read_votes(values, deviation, usual=usual)
         if length is None:
             return replace(public, closed=True)
         return replace(public, length=self.plan.clip * length)
@@ -321,14 +281,14 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         m, few = self.n_tasks, not self._squared
         if self.pattern == "group-sparse":
             use = read_diagonal(values, noise.coordinates(), m)
-            return replace(public, shapes=(None, *sparse_shapes(use, few=few)), spectrum=use)
+            return public.with_shapes(use, sparse_shapes(use, few=few))
         rank = shrink_spectrum(values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m)
-        shapes = low_rank_shapes(rank, few=few)
+        sparse: tuple[Array, ...] = ()
         if self.pattern == "any" and not few:
             # Of all symmetric noise here the diagonal has twice the variance of the rest.
             diagonal = Coordinates(math.sqrt(2) * deviation)
-            shapes += sparse_shapes(read_diagonal(np.diag(values).copy(), diagonal, m))
-        return replace(public, shapes=(None, *shapes), spectrum=rank)
+            sparse = sparse_shapes(read_diagonal(np.diag(values).copy(), diagonal, m))
+        return public.with_shapes(rank, low_rank_shapes(rank, few=few), sparse)
 
     def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
         """Return the priors learned together, and those of a task that learns alone."""
@@ -414,8 +374,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return slopes if round.name == "moment" else slopes.reshape(len(slopes), -1)
         pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
         shared, free = zip(*pairs, strict=True)
-        told = at_home.evidence(home, shared, free, self.plan.radius)
-        return np.pad(told, ((0, 0), (0, self._grid_size - told.shape[1])))
+        pulled, alone = at_home.evidence(home, shared, free)
+        return self._comparisons.messages(pulled, alone, shared[0], public.parents)
 
     def _scores(self, home: HierarchicalHome, means: Array) -> Array:
         """Return scores (m, k, p) with the level's part in the targets' units."""

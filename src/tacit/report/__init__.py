@@ -30,6 +30,7 @@ def write_report(
     party: Any = None,
     title: str | None = None,
     billboard: Billboard | None = None,
+    seen: bool = False,
 ) -> Path:
     """Write the report of a fitted model; it opens offline and asks the network for nothing.
 
@@ -50,6 +51,8 @@ def write_report(
     party : name of a task: the page is that party's own
     title : heading of the page
     billboard : the run's releases, where ``model`` was loaded from files and has none
+    seen : whether the model may have learned from the rows to evaluate on; the page then says that
+        its errors are no test
 
     Guarantee: with ``party=None`` and no rows, nothing on the page goes beyond the releases. With a
     ``party``, personal values are that party's own: its model, errors on its rows; the default
@@ -71,6 +74,7 @@ def write_report(
         ledger=ledger,
         party=party,
         billboard=billboard,
+        seen=seen,
     )
     text = page(facts, title=title)
     target = Path(path)

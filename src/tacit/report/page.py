@@ -226,6 +226,15 @@ def _banners(facts: Facts) -> Markup:
         )
     if any(point.violated for point in facts.audit):
         found.append(_banner("bad", "The audit broke the claim.", "See the audit below."))
+    if facts.seen:
+        found.append(
+            _banner(
+                "warn",
+                "This is no test.",
+                "The model may have learned from the rows it was tried on here, and then does "
+                "better on them than on new ones. Hand in rows that were kept out of the fit.",
+            )
+        )
     if facts.all_tasks_evaluated:
         found.append(
             _banner(

@@ -22,7 +22,7 @@ _UNIT = {"task": "each party’s whole data set", "row": "each single row"}
 def compared(facts: Facts) -> str | None:
     """Return the comparison with the first baseline in one sentence, None without one."""
     evaluation = facts.evaluation
-    if evaluation is None or evaluation.gain is None:
+    if evaluation is None or evaluation.gain is None or facts.seen:
         return None
     name = evaluation.methods[1]
     mine, other = (float(value) for value in evaluation.total[:2])
@@ -45,7 +45,7 @@ def summary_section(facts: Facts) -> tuple[str, str, Markup] | None:
     """Return the half page; nothing on it goes beyond what the sections below may show."""
     points = [
         ("Worth", _worth(facts)),
-        ("Who gains", _who(facts.evaluation)),
+        ("Who gains", None if facts.seen else _who(facts.evaluation)),
         ("Protected", _protected(facts)),
         ("Budget", _budget(facts)),
         ("Next", _next(facts)),
@@ -71,6 +71,8 @@ def _worth(facts: Facts) -> str:
     if not math.isfinite(less):
         return f"{_headline_measure(evaluation)}; {evaluation.methods[1]} makes no error here."
     name, text = _baseline(evaluation), _headline_measure(evaluation)
+    if facts.seen:
+        return f"{text}, on rows that it may have learned from: that shows no worth on new ones."
     name += " learned from these rows" if evaluation.crossed else ""
     ends = ""
     if math.isfinite(low) and math.isfinite(high):
@@ -155,7 +157,7 @@ def _budget(facts: Facts) -> str | None:
 
 def _next(facts: Facts) -> str | None:
     evaluation = facts.evaluation
-    if facts.party is not None or evaluation is None or evaluation.gain is None:
+    if facts.party is not None or evaluation is None or evaluation.gain is None or facts.seen:
         return None
     if evaluation.less is not None and evaluation.less[2] < 0:
         return (

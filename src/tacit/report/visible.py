@@ -63,6 +63,7 @@ class Facts:
     evaluation: Evaluation | None
     account: Account | None
     audit: tuple[AuditPoint, ...]
+    seen: bool = False  # the fit may have learned from the rows of the evaluation
 
     @property
     def all_tasks_evaluated(self) -> bool:
@@ -82,6 +83,7 @@ def collect(
     ledger: Any = None,
     party: Any = None,
     billboard: Billboard | None = None,
+    seen: bool = False,
 ) -> Facts:
     """Read what the reader may see off a fitted model.
 
@@ -129,6 +131,7 @@ def collect(
         evaluation=None if X is None else evaluate(model, X, y, tasks, baselines, party, fitted_on),
         account=account_of(ledger),
         audit=_audit_points(audit),
+        seen=seen and X is not None,
     )
 
 

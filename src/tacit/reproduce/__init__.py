@@ -6,7 +6,7 @@ and ``draw(config, record, path)``. They need the checkout because they are expe
 the installed package.
 """
 
-from tacit.reproduce._claims import Check, Claim, Finding, judge
+from tacit.reproduce._claims import Claim, Finding, judge
 from tacit.reproduce._figures import (
     available,
     judge_recorded,
@@ -19,7 +19,6 @@ from tacit.reproduce._record import Record
 from tacit.reproduce._table import claim_table
 
 __all__ = [
-    "Check",
     "Claim",
     "Finding",
     "Record",

@@ -23,7 +23,7 @@ from tacit._types import Array
 from tacit.errors import InvalidInput
 from tacit.reproduce._record import Record
 
-__all__ = ["VERDICTS", "Check", "Claim", "Condition", "Finding", "judge", "with_published"]
+__all__ = ["VERDICTS", "Claim", "Condition", "Finding", "judge", "with_published"]
 
 VERDICTS = ("reproduced", "not reproduced", "rests on the leak")
 _WORDS = {
@@ -148,14 +148,6 @@ class Claim:
     def words(self) -> str:
         """The verdict as a sentence."""
         return _WORDS[self.verdict].format(because=self.because)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One expectation of a figure that checks by itself, and whether the run met it."""
-
-    text: str
-    passed: bool
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import itertools
 import os
@@ -20,7 +19,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tacit.errors import DataNotFound, InvalidInput
-from tacit.reproduce._claims import Check, Claim, Finding, judge, with_published
+from tacit.reproduce._claims import Finding, judge, with_published
 from tacit.reproduce._record import Record
 
 __all__ = ["available", "judge_recorded", "keeps_results", "papers_folder", "reproduce"]
@@ -90,7 +89,11 @@ class _Job:
     methods: tuple[Mapping[str, Any], ...]
 
     def measure(self) -> Measured:
-        """Return every value with its key; a method may have values at levels of its own."""
+        """Return every value with its key.
+
+        A method may have values at levels of its own, and, as (panel, level), in other panels that
+        are measured along with this one.
+        """
         paper, found = _paper(self.folder), []
         for method in self.methods:
             value = paper.value(self.config, self.panel, method, self.run, self.x)
@@ -99,8 +102,9 @@ class _Job:
                 if isinstance(value, Mapping)
                 else {_level(self.config, method, self.x): value}
             )
-            for x, number in levels.items():
-                found.append(((self.panel["name"], method["name"], str(x)), float(number)))
+            for key, number in levels.items():
+                panel, x = key if isinstance(key, tuple) else (self.panel["name"], key)
+                found.append(((panel, method["name"], str(x)), float(number)))
         return found
 
 
@@ -115,14 +119,21 @@ def _jobs(
     runs = range(asked or (config["quick_runs"] if quick else config["runs"]))
     config["levels"] = config.get("quick_x", config["x"]) if quick else config["x"]
     jobs, begun = [], set()
-    for panel, run, x in itertools.product(config["panel"], runs, config["levels"]):
+    measured = [
+        panel
+        for panel in config["panel"]
+        if "along" not in panel and (panel.get("quick", True) or not quick)
+    ]
+    for panel, run, x in itertools.product(measured, runs, config["levels"]):
+        together = {p["name"] for p in config["panel"] if p.get("along") == panel["name"]}
         wanted = []
         for method in config["method"]:
             if method.get("panel", panel["name"]) != panel["name"]:
                 continue
             level = str(_level(config, method, x))
             sought = (panel["name"], method["name"], None if config.get("own_levels") else level)
-            if (sought, run) not in begun and not record.has(sought, run):
+            known = any(record.has((name, *sought[1:]), run) for name in {sought[0], *together})
+            if (sought, run) not in begun and not known:
                 begun.add((sought, run))
                 wanted.append(method)
         if wanted:
@@ -171,6 +182,8 @@ def reproduce(
     jobs : int
         Processes to share the work.
     """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InvalidInput("reproduce: draws with matplotlib; pip install 'tacit[report]' first")
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     settings = {name: _settings(name) for name in names}
@@ -181,9 +194,6 @@ def reproduce(
     try:
         with Progress(*columns, TimeElapsedColumn(), disable=not progress) as bar:
             for name, (config, path) in settings.items():
-                if not (path.parent / "__init__.py").exists():
-                    findings[name] = _by_itself(config, path, quick, Path(out), progress)
-                    continue
                 stem, record = _place(Path(out), name, path, quick)
                 todo = _jobs(config, path.parent, record, quick, runs)
                 meter = bar.add_task(name, total=len(todo))
@@ -199,25 +209,6 @@ def reproduce(
         if pool is not None:
             pool.shutdown(cancel_futures=True)
     return findings
-
-
-def _by_itself(config: Config, path: Path, quick: bool, out: Path, progress: bool) -> list[Finding]:
-    """Run a figure of a paper whose ``figures.py`` runs, draws and checks by itself."""
-    config["figure"] = path.stem + ("-quick" if quick else "")
-    folder = out / path.parent.name.replace("_", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    sys.path.insert(0, str(path.parent))
-    try:
-        for known in ("figures", "experiments"):
-            sys.modules.pop(known, None)  # another paper's, if two are run in one process
-        module: Any = importlib.import_module("figures")
-        checks: list[Check] = module.run(config, quick=quick, out=folder, progress=progress)
-    finally:
-        sys.path.remove(str(path.parent))
-    return [
-        Finding(Claim(check.text, path.stem, "", "reproduced", ()), check.passed, check.text)
-        for check in checks
-    ]
 
 
 def _place(out: Path, name: str, path: Path, quick: bool) -> tuple[Path, Record]:

@@ -30,9 +30,8 @@ def draw_lines(config: Mapping[str, Any], record: Record, path: Path) -> None:
     hues = {name: mpl.colormaps["tab20"](number % 20) for number, name in enumerate(names)}
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.8 * columns, 3.8 * rows), squeeze=False, layout="constrained"
-    )
+    size = (4.8 * columns, 3.4 * rows + 0.19 * -(-len(names) // columns))  # the legend is below
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     for axis, panel in zip(axes.flat, panels, strict=False):
         _draw_panel(axis, config, panel, record, hues)
     for axis in list(axes.flat)[len(panels) :]:

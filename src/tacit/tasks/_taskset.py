@@ -26,9 +26,8 @@ __all__ = ["TaskSet"]
 class TaskSet:
     """Rows of m tasks in one array, sorted by task.
 
-    Use `from_arrays`, `from_frame` or `from_parquet`; the constructor takes arrays that are
-    sorted already. Arrays are not copied where they already have the right form, so do not
-    change them in place afterwards.
+    Use `from_arrays`, `from_frame` or `from_parquet`; the constructor takes arrays that are sorted
+    already. Arrays in the right form are not copied: do not change them in place afterwards.
 
     Attributes
     ----------
@@ -179,8 +178,7 @@ class TaskSet:
         if np.all(codes[1:] >= codes[:-1]):
             order = np.arange(len(X), dtype=np.int64)
         else:
-            # Stable, so that rows of a task stay in the caller's order; a narrow integer type
-            # lets NumPy use its radix sort.
+            # Stable: rows of a task stay in the caller's order. A narrow type is sorted by radix.
             order = np.argsort(codes.astype(np.min_scalar_type(len(names))), kind="stable")
             X = X[order]
             y = None if y is None else y[order]
@@ -226,8 +224,7 @@ class TaskSet:
     def restore(self, values: AnyArray) -> AnyArray:
         """Put values that are in stored order back into the caller's row order.
 
-        On a part of the rows (after a split, say) they come in increasing order of the caller's
-        row index.
+        On a part of the rows (after a split, say) in increasing order of the caller's row index.
         """
         values = np.asarray(values)
         if len(values) != self.n_rows:
@@ -343,8 +340,8 @@ class TaskSet:
     def split(self, test_size: float = 0.3, *, random_state: Any = None) -> tuple[TaskSet, TaskSet]:
         """Split within tasks into (train, test).
 
-        Every task gets ``round(test_size * n_i)`` test rows, but at least one row on either
-        side; a task of one row is trained on and is missing from the test set.
+        Every task gets ``round(test_size * n_i)`` test rows, but one row at least on either side; a
+        task of one row is trained on only.
 
         Parameters
         ----------
@@ -353,24 +350,27 @@ class TaskSet:
         random_state : int or numpy Generator, optional
             Seed of the shuffle; splits carry no privacy and need no secret randomness.
 
-        Guarantee: which of a task's rows are held out follows from the seed, the task's name and
-        its own number of rows. No other task can change it, or be read from it.
+        Guarantee: which rows of a task are held out follows from the seed, its name and their
+        number. No other task can change it, or be read from it.
         """
-        test_size = _check.fraction("test_size", test_size, remedy="use 0.3, say")
         if self.n_rows == self.n_tasks:
             raise InvalidInput("split: every task has a single row, so nothing is left to test on")
-        test = _splits.test_rows(
-            self.task_of_row, self.offsets, test_size, self._dealer(random_state)
-        )
+        test = self.held_out(test_size, random_state=random_state)
         return self.take_rows(~test), self.take_rows(test)
+
+    def held_out(self, test_size: float = 0.3, *, random_state: Any = None) -> AnyArray:
+        """Return which stored rows (N,) `split` tests on; none, if every task has a single row."""
+        test_size = _check.fraction("test_size", test_size, remedy="use 0.3, say")
+        dealer = self._dealer(random_state)
+        return _splits.test_rows(self.task_of_row, self.offsets, test_size, dealer)
 
     def kfold(
         self, n_folds: int = 5, *, random_state: Any = None
     ) -> Iterator[tuple[TaskSet, TaskSet]]:
         """Yield (train, test) for each of ``n_folds`` folds within tasks.
 
-        Every task is in every training set. A task with fewer rows than folds is tested in only
-        as many folds as it has rows, a task of one row in none.
+        Every task is in every training set. A task with fewer rows than folds is tested in as many
+        folds as it has rows, a task of one row in none.
 
         Guarantee: as for `split`, a task's folds follow from the seed, its name and its own rows.
         """
@@ -392,8 +392,8 @@ class TaskSet:
     def with_intercept(self, value: float = 1.0) -> TaskSet:
         """Append a constant column, named ``intercept``.
 
-        Guarantee: reads no data, so it is free for every unit. The column counts in a row's
-        norm: add it before `normalised_rows` or `clipped_rows`.
+        Guarantee: reads no data: free for every unit. The column counts in a row's norm: add it
+        before `normalised_rows` or `clipped_rows`.
         """
         value = _check.positive("value", value, remedy="use 1.0")
         column = np.full((self.n_rows, 1), value, dtype=self.X.dtype)

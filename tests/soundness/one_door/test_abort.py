@@ -121,3 +121,25 @@ def test_a_search_ends_and_its_score_is_finite(kind):
     )
     search.fit(X, y, tasks=labels)
     assert np.isfinite(search.best_score_)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "name", ["SharedPriorRegressor", "TaskRelationshipRegressor", "SingleTask"]
+)
+def test_a_model_beyond_single_precision_neither_warns_nor_reaches_others(name):
+    """Rows next to nothing make slopes that single precision cannot hold."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 8)
+    X, y = rng.normal(size=(48, 3)).astype(np.float32), rng.normal(size=48)
+    private = {"epsilon": 500.0, "random_state": 0}
+    kind, given = (tacit.SingleTaskRegressor, {}) if name == "SingleTask" else (None, private)
+    model = (kind or getattr(tacit, name))(**given)
+    X[labels == 3] *= np.float32(1e-44)
+    model.fit(X, y, tasks=labels)
+    assert model.coef_.dtype == np.float32
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+    if kind is None:
+        model.fit_task(X[labels == 3], y[labels == 3], name="later")
+        assert np.isfinite(model.coef_[-1]).all()

@@ -131,3 +131,16 @@ def test_fits_in_several_threads_at_once_keep_one_blas_thread_each():
         with ThreadPoolExecutor(4) as pool:
             for found in pool.map(fitted, range(8)):
                 np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["SharedPriorRegressor", "SingleTaskRegressor"])
+def test_what_intervals_keep_does_not_depend_on_the_threads_that_are_free(name):
+    X, y, labels = _data(False, 90)
+    private = {"epsilon": 200.0, "random_state": 0} if name.startswith("Shared") else {}
+    kept = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = getattr(tacit, name)(intervals=True, **private).fit(X, y, tasks=labels)
+        kept.append((model.noise_, model.centre_, model.spread_))
+    for one, other in zip(*kept, strict=True):
+        np.testing.assert_array_equal(one, other)

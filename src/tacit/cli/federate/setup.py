@@ -168,6 +168,7 @@ def _settings(
         features=terms.features,
         allow_seeded=allow_seeded,
         charter=terms.charter,
+        sites=terms.sites,
     )
 
 
@@ -210,7 +211,8 @@ def _packaged(
     federation: Federation, site: str, home: Path, signed: Path, fingerprint: str | None
 ) -> None:
     """Check the root and build the kit, with the strict policy."""
-    from tacit.federation import kits
+    from tacit.federation import kits, sums
+    from tacit.federation.seat import PEERS
     from tacit.federation.strict import write_policy
 
     if fingerprint is None:
@@ -221,8 +223,12 @@ def _packaged(
         kit = kits.package(home, signed, federation.name, site, fingerprint)
     write_policy(kit)
     (home / kits.SETTINGS).rename(kit / "local" / kits.SETTINGS)
-    current().show(f"{kit}: ready; start it with: tacit federate site {home}")
-    current().result({"kit": str(kit)})
+    key = sums.fingerprint((kit / "startup" / "client.crt").read_bytes())
+    current().show(
+        f"{kit}: ready; start it with: tacit federate site {home}",
+        f"this site's key, as others find it in their state/{PEERS} after a secure sum:\n  {key}",
+    )
+    current().result({"kit": str(kit), "key": key})
 
 
 def policy(

@@ -21,7 +21,7 @@ from tacit.cli.guard.register import Guarding, Register, state_folder
 from tacit.errors import InvalidInput, LedgerError
 from tacit.privacy.ledger import Ledger
 
-__all__ = ["BESIDE", "Asked", "Guard", "named_ledger", "peek"]
+__all__ = ["BESIDE", "Asked", "Guard", "guarded_by", "named_ledger", "peek"]
 
 BESIDE = ".ledger.db"
 VARIABLE = "TACIT_LEDGER"
@@ -192,14 +192,21 @@ class Guard:
 
 
 def _place(asked: Asked, known: list[Guarding]) -> Path | None:
-    """Return the ledger to open; None asks for a new one."""
+    """Return the ledger to open; None asks for a new one.
+
+    Guarantee: rows that several ledgers guard are charged to one of them alone only where the
+    reason was given once, and stands in one of them.
+    """
     given = asked.given
+    with_rows = [guard for guard in known if guard.rows]
     if given is not None:
         identity = _identity(named_ledger(given))
         # Where the rows themselves are known, a ledger of parties of these names is another.
-        guards = [g for g in known if g.rows] or known
+        guards = with_rows or known
         if asked.reason is None and guards and identity not in {g.identity for g in guards}:
             raise InvalidInput(_guarded(asked, guards[0], given))
+        if asked.reason is None:
+            _refuse_others(asked, given, identity, with_rows)
         return given
     beside = _identity(asked.beside) if asked.beside.exists() else None
     if asked.reason is not None:
@@ -208,17 +215,40 @@ def _place(asked: Asked, known: list[Guarding]) -> Path | None:
                 "--new-ledger: no ledger guards these data yet; leave it out, one is made"
             )
         return None
-    with_rows = [guard for guard in known if guard.rows]
     for guard in with_rows:
         if guard.identity == beside:
+            _refuse_others(asked, asked.beside, guard.identity, with_rows)
             return asked.beside
     if with_rows:
-        return _found(with_rows[0])
+        place = _found(with_rows[0])
+        _refuse_others(asked, place, with_rows[0].identity, with_rows)
+        return place
     if beside is not None:
         return asked.beside
     if known:
         raise InvalidInput(_guarded(asked, known[0], None))
     return None
+
+
+def _refuse_others(asked: Asked, path: Path, identity: str, with_rows: list[Guarding]) -> None:
+    """Refuse rows of which some are guarded by another ledger that would not be charged."""
+    explained = _explained(path)
+    for guard in with_rows:
+        if guard.identity == identity or guard.identity in explained:
+            continue
+        there = guard.path.exists() and _identity(guard.path) == guard.identity
+        if not there or identity not in _explained(guard.path):
+            raise InvalidInput(
+                f"{asked.data}: some of its rows are guarded by {path} and some by {guard.path}; a "
+                "run charges one ledger, and the other would not count it. Fit the files apart, "
+                f"or say --ledger {path} and --new-ledger with the reason, which is recorded"
+            )
+
+
+def _explained(path: Path) -> set[str]:
+    """Return the ledgers beside which this one guards rows, for a reason that stands in it."""
+    with Ledger(path) as ledger:
+        return {part["ledger"] for note in ledger.notes() for part in note.get("besides", ())}
 
 
 def _found(guard: Guarding) -> Path:
@@ -253,11 +283,20 @@ def _identity(path: Path) -> str:
 
 def peek(asked: Asked) -> Path | None:
     """Return the ledger that a run would charge, None for a new one; nothing is written."""
+    return _place(asked, _known(asked))
+
+
+def guarded_by(asked: Asked) -> list[Path]:
+    """Return the ledgers that guard these very rows; nothing is written."""
+    with_rows = [guard.path for guard in _known(asked) if guard.rows]
+    return with_rows or ([asked.beside] if asked.beside.exists() else [])
+
+
+def _known(asked: Asked) -> list[Guarding]:
     if not (state_folder() / "ledgers.db").exists():
-        return _place(asked, [])
+        return []
     with Register() as register:
-        data = fingerprint(asked.pieces(), asked.task, register.key)
-        return _place(asked, register.guarding(data))
+        return register.guarding(fingerprint(asked.pieces(), asked.task, register.key))
 
 
 def _lock(folder: Path) -> int | None:

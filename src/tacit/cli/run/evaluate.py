@@ -33,14 +33,14 @@ class Evaluation:
 
 
 def hold_out(prepared: Prepared, test_size: float) -> tuple[Prepared, Prepared]:
-    """Split the rows of every task into (train, test).
+    """Split the rows of every task into (train, test); of tasks of one row each, all to train on.
 
     Guarantee: a party's split follows from its own name and its own rows (see `TaskSet.split`).
     """
     labels = [str(name) for name in prepared.tasks]
     rows = TaskSet.from_arrays(np.zeros((len(labels), 1)), tasks=labels)
-    train, test = rows.split(test_size, random_state=_SPLIT_SEED)
-    return prepared.rows(np.sort(train.order)), prepared.rows(np.sort(test.order))
+    test = rows.held_out(test_size, random_state=_SPLIT_SEED)
+    return prepared.rows(np.sort(rows.order[~test])), prepared.rows(np.sort(rows.order[test]))
 
 
 def evaluate(model: Any, method: str, train: Prepared, test: Prepared) -> Evaluation:

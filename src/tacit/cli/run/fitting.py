@@ -198,7 +198,7 @@ def run(request: Request, prepared: Rows) -> Run:
         model = _fitted(estimator, train, f"fitting {request.method}")
         model.privacy_ = _stated(model.privacy_, request, guard)
         scores = None
-        if test is not None and isinstance(train, Prepared):
+        if test is not None and isinstance(train, Prepared) and test.n_rows:
             with current().step("evaluating"), current().warnings_as_lines():
                 scores = evaluate(model, request.method, train, test)
         names = list(prepared.intake.feature_names)
@@ -251,8 +251,9 @@ def _write(
     folder.write("history.csv", table_csv(model.history_))
     folder.write(CONFIG, to_toml(request.settings))
     shown: dict[str, Any] = {}
+    if request.test_size is not None:  # written without scores too: who has some is not for others
+        folder.write(EVALUATION, table_csv(() if scores is None else scores.by_task))
     if scores is not None:
-        folder.write(EVALUATION, table_csv(scores.by_task))
         rows = scores.rows
         shown = {"X": rows.X, "y": rows.y, "tasks": rows.tasks, "baselines": scores.baselines}
     ledger = None if guard is None else guard.path

@@ -47,6 +47,7 @@ __all__ = [
     "LEDGER",
     "RUN_FILES",
     "RunFolder",
+    "data_of_run",
     "ledger_of_run",
     "load_intake",
     "load_run",
@@ -198,6 +199,15 @@ def ledger_of_run(folder: Path) -> Path | None:
         named = tomllib.loads(config.read_text(encoding="utf-8")).get("ledger")
         return None if named is None else Path(named)
     return None
+
+
+def data_of_run(folder: Path) -> Path | None:
+    """Return the file that a finished run was fitted on; None if the folder does not say."""
+    config = folder / CONFIG
+    if not config.exists():
+        return None
+    named = tomllib.loads(config.read_text(encoding="utf-8")).get("data")
+    return None if named is None else Path(named)
 
 
 def _fingerprint(data: Path) -> str:

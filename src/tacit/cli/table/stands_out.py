@@ -80,8 +80,9 @@ def warn_of_columns(raw: Table, intake: Intake, classes: tuple[Any, ...] | None)
 
 
 def _look_at_categories(table: Table, feature: Feature, categories: tuple[str, ...]) -> None:
-    name, counts = _quoted(feature.column), Counter(map(text, table.columns[feature.column]))
-    n_rows = table.n_rows
+    cells = table.columns[feature.column]
+    counts = Counter(text(cell) for cell in cells if not is_missing(cell))
+    name, n_rows = _quoted(feature.column), table.n_rows
     if len(categories) > min(_MOST_CATEGORIES, max(_MANY_CATEGORIES, n_rows // 5)):
         current().warn(
             f"the column {feature.column!r} has {len(categories)} categories in {n_rows} rows and "

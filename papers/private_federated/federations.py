@@ -1,0 +1,93 @@
+"""Real federations in place of the paper's: who has which rows, and which of them judge."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit import datasets
+from tacit._types import AnyArray, Array, IntArray
+
+__all__ = ["Federation", "federation"]
+
+_TAG_ROWS = 60  # questions a tag sees, half of them its own
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Training and test rows of many tasks, with the public set of classes."""
+
+    train: tuple[Array, AnyArray, IntArray]
+    test: tuple[Array, AnyArray, IntArray]
+    classes: tuple[int, ...]
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return int(self.train[2].max()) + 1
+
+
+def _summed(X: AnyArray) -> Array:
+    """Return images 28 × 28 added up in 7 × 7 squares, a public map with orthonormal rows."""
+    squares = (X.astype(np.float32) / np.float32(X.max())).reshape(-1, 7, 4, 7, 4)
+    added: Array = squares.sum(axis=(2, 4)).reshape(len(X), -1) / np.float32(4)
+    return added
+
+
+def _unit(X: AnyArray) -> Array:
+    """Return rows of length 1, each by itself."""
+    rows: Array = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    return rows.astype(np.float32)
+
+
+def _written(name: str) -> tuple[Array, AnyArray, AnyArray]:
+    data = {"mnist": datasets.load_mnist, "femnist": datasets.load_femnist}[name]()
+    return _summed(data.X), data.y.astype(int), data.tasks
+
+
+def _sensed(name: str) -> tuple[Array, AnyArray, AnyArray]:
+    data = {"har": datasets.load_har, "vehicle": datasets.load_vehicle}[name]()
+    return _unit(data.X), np.unique(data.y, return_inverse=True)[1], data.tasks
+
+
+def _tagged() -> tuple[Array, AnyArray, AnyArray]:
+    """Return for every tag its questions and as many others: does the tag fit?
+
+    The source has no user ids, so a tag is a task, and a question may be in several.
+    """
+    data = datasets.load_stackex_cs()
+    order = np.argsort(data.tasks, kind="stable")
+    X, y, task = data.X[order], data.y[order], data.tasks[order]
+    _, first, counts = np.unique(task, return_index=True, return_counts=True)
+    rng, kept = np.random.default_rng(0), []
+    for start, count in zip(first, counts, strict=True):
+        own = start + np.arange(count)
+        for label in (0, 1):
+            found = own[y[own] == label]
+            kept.append(rng.permutation(found)[: _TAG_ROWS // 2])
+    chosen = np.concatenate(kept)
+    return _unit(X[chosen]), y[chosen].astype(int), task[chosen]
+
+
+@functools.cache
+def _rows(name: str) -> tuple[Array, AnyArray, IntArray]:
+    if name == "stackex":
+        X, y, names = _tagged()
+    else:
+        X, y, names = (_written if "mnist" in name else _sensed)(name)
+    return X, y, np.unique(names, return_inverse=True)[1]
+
+
+@functools.lru_cache(maxsize=2)
+def federation(name: str, seed: int) -> Federation:
+    """Return a split by halves within every task, at random."""
+    X, y, task = _rows(name)
+    order = np.lexsort((np.random.default_rng(seed).random(len(task)), task))
+    place = np.empty(len(task), dtype=int)
+    place[order] = np.arange(len(task)) - np.searchsorted(task[order], task[order])
+    train = place < (np.bincount(task)[task] + 1) // 2
+    rows: list[Any] = [(X[own], y[own], task[own]) for own in (train, ~train)]
+    return Federation(*rows, tuple(int(c) for c in np.unique(y)))

@@ -1,0 +1,69 @@
+"""What everybody knows in the conversation about a hierarchical prior: a function of releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from tacit._types import Array
+from tacit.errors import PrivacyLeak
+from tacit.numerics.hierarchical import Frame
+from tacit.protocols._hierarchical_reading import MeanReading
+from tacit.protocols._shrinkage import Shape
+
+__all__ = ["HierarchicalPublic", "known"]
+
+Fact = TypeVar("Fact")
+
+
+def known(fact: Fact | None) -> Fact:
+    """Return what an earlier round told."""
+    if fact is None:
+        raise PrivacyLeak("a round was asked or read before those that it builds on")
+    return fact
+
+
+@dataclass(frozen=True)
+class HierarchicalPublic:
+    """What the releases told so far; ``closed`` once one of them showed that nobody shares."""
+
+    closed: bool = False
+    scale: Array | None = None
+    magnitude: float | None = None
+    frame: Frame | None = None
+    start: Array | None = None  # (k, p), the means before the score rounds
+    length: float = 0.0  # radius of a score message
+    reading: MeanReading | None = None
+    mean: Array | None = None  # (k, p), in the frame's coordinates
+    noise: float = 0.0  # on a coordinate of the reading, in the scores' units
+    spectrum: Shape | None = None
+    shapes: tuple[Array | None, ...] = (None,)
+    parents: tuple[int, ...] = (0,)  # the shape that each shape refines
+    log_weights: Array | None = None
+    embedding: Array | None = None  # (m, r): tasks' places along directions that stand out
+
+    @property
+    def model(self) -> tuple[Array, Array] | None:
+        """The mean models: slopes (k, d) and intercepts (k,) on the features as they came."""
+        if self.closed or self.frame is None or self.mean is None:
+            return None
+        return self.frame.model(self.mean)
+
+    @property
+    def covariance(self) -> Array | None:
+        """The shape of the slopes' covariance (d, d) on the features as they came, of mean 1."""
+        if self.closed or self.frame is None or self.spectrum is None:
+            return None
+        found = self.spectrum.covariance() / np.outer(self.frame.scale, self.frame.scale)
+        return np.asarray(found * (len(found) / np.trace(found)))
+
+    def with_shapes(self, spectrum: Shape, *families: tuple[Array, ...]) -> HierarchicalPublic:
+        """Return what is known with families of ever sharper shapes, beside no shape at all."""
+        shapes: list[Array | None] = [None]
+        parents = [0]
+        for family in families:
+            parents += [len(shapes) + number - 1 if number else 0 for number in range(len(family))]
+            shapes += family
+        return replace(self, spectrum=spectrum, shapes=tuple(shapes), parents=tuple(parents))
