@@ -292,7 +292,7 @@ def _bytes(count: int) -> str:
 def _time(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}"
+            return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.2g} s"
 
 
