@@ -6,6 +6,11 @@ what a trial of the idea had gained, for ε ≥ 1. A cell is *held* if mean + 2 
 the bar, and does *harm* if single-task is better by more than .003 + 2 standard errors. 30 % of
 every site's rows train, δ = 1e-5, replace-one.
 
+``--hostile`` lets the largest site of every set send huge, flipped, constant or no numbers at all
+in place of its releases (noise at sites), or speak with rows that are as long and as misleading as
+the bounds let them be (noise added once), and prints what that does to the *other* sites, relative
+to single-task learning.
+
 Every split is one line of ``benchmarks/results/moments.jsonl``: a run that was cut (``--minutes``)
 goes on where it stopped. Delete the file after a change of the method.
 """
@@ -17,6 +22,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +34,7 @@ from tacit import (
     SingleTaskClassifier,
     SingleTaskRegressor,
 )
+from tacit.engines import Batches, Local
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -201,20 +208,84 @@ def differences(
     base, found = scored(alone(classes).fit(X, y, tasks=task), *test), {}
     for aggregation in ("untrusted", "trusted"):
         for number, epsilon in enumerate(epsilons):
-            options: dict[str, Any] = {
-                "epsilon": epsilon,
-                "delta": DELTA,
-                "aggregation": aggregation,
-                "row_norm": 1.0,
-                "random_state": 1000 * seed + number,
-            }
-            model = (
-                SharedMomentsClassifier(classes=(0, 1), **options)
-                if classes
-                else SharedMomentsRegressor(**options)
-            )
+            model = shared(classes, epsilon, aggregation, 1000 * seed + number)
             found[aggregation, epsilon] = scored(model.fit(X, y, tasks=task), *test) - base
     return base, found
+
+
+def shared(classes: bool, epsilon: float, aggregation: str, state: int, **more: Any) -> Any:
+    """Return the method with its defaults."""
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": DELTA,
+        "aggregation": aggregation,
+        "row_norm": 1.0,
+        "random_state": state,
+        **more,
+    }
+    if classes:
+        return SharedMomentsClassifier(classes=(0, 1), **options)
+    return SharedMomentsRegressor(**options)
+
+
+HOSTILE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "huge": lambda said: np.full_like(said, 1e9),
+    "flipped": lambda said: -said,
+    "not a number": lambda said: np.full_like(said, np.nan),
+    "constant": lambda said: np.full_like(said, 30.0),
+}
+
+
+@dataclass(frozen=True)
+class OneHostile(Local):
+    """The local engine with one site that sends what it likes."""
+
+    site: int = 0
+    kind: str = "huge"
+
+    def parties(self, protocol: Any, tasks: Any, *, entropy: Any) -> Batches:
+        """Return the homes, one of them tampered with."""
+        change, site = HOSTILE[self.kind], self.site
+
+        class Homes(Batches):
+            def ask(self, *asked: Any) -> Any:
+                for said in super().ask(*asked):
+                    tampered = said.copy()
+                    tampered[site] = change(said[site])
+                    yield tampered
+
+        return Homes(protocol, tasks, entropy=entropy)
+
+
+def hostile(names: list[str], seeds: range) -> None:
+    """Print what one hostile site does to the others, by set, who adds the noise, and ε."""
+    for name in names:
+        classes, found = SETS[name][2], {}
+        for seed in seeds:
+            (X, y, task), test = data_of(name, seed)
+            names_of, counts = np.unique(task, return_counts=True)
+            worst = int(np.argmax(counts))
+            honest = test[2] != names_of[worst]
+            judged = tuple(part[honest] for part in test)
+            base = scored(alone(classes).fit(X, y, tasks=task), *judged)
+            poison_X, poison_y = X.copy(), y.copy()
+            bad = task == names_of[worst]
+            norms = np.linalg.norm(X[bad], axis=1, keepdims=True)
+            poison_X[bad] /= np.maximum(norms, 1e-9)
+            poison_y[bad] = 1 - y[bad] if classes else -np.sign(y[bad])
+            for epsilon in EPSILONS[2:]:
+                for kind in HOSTILE:
+                    engine = OneHostile(site=worst, kind=kind)
+                    model = shared(classes, epsilon, "untrusted", seed, engine=engine)
+                    value = scored(model.fit(X, y, tasks=task), *judged) / base
+                    found.setdefault((kind, "at sites", epsilon), []).append(value)
+                model = shared(classes, epsilon, "trusted", seed)
+                value = scored(model.fit(poison_X, poison_y, tasks=task), *judged) / base
+                found.setdefault(("flipped rows", "once", epsilon), []).append(value)
+        for (kind, where, epsilon), values in found.items():
+            worse = np.mean(values) - 1 if not classes else 1 - np.mean(values)
+            verdict = "held" if worse <= 0.02 else "WORSE THAN 2 %"
+            print(f"{name}, {kind}, noise {where}, ε = {epsilon:g}: {worse:+.2%} {verdict}")
 
 
 def run(path: Path, name: str, seeds: range, until: float) -> None:
@@ -281,7 +352,11 @@ if __name__ == "__main__":
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=np.inf)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--hostile", action="store_true")
     asked = parser.parse_args()
+    if asked.hostile:
+        hostile(asked.data, range(asked.first, asked.first + asked.seeds))
+        raise SystemExit
     until = time.monotonic() + 60 * asked.minutes
     for one in asked.data:
         run(asked.out, one, range(asked.first, asked.first + asked.seeds), until)

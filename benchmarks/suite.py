@@ -177,7 +177,7 @@ def scale(full: bool) -> Rows:
     from tacit.privacy.noise import perturb
     from tacit.privacy.plan import SECONDS_PER_ADDED, SECONDS_PER_NOISE, SECONDS_PER_SENT
 
-    sizes = (1000, 10_000, 100_000) if full else (1000, 4000, 16_000)
+    sizes = (1000, 10_000, 100_000) if full else (500, 2000, 8000)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name in out_of_core.ESTIMATORS:

@@ -1,5 +1,7 @@
 """Four small sites, and terms for each kind of conversation."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -69,13 +71,22 @@ def rows_of(kind, n_rows=60):
     return found
 
 
-def sites_of(terms, folder, *, policy=None, rows=None):
+@functools.cache
+def _identities(names):
+    pytest.importorskip("cryptography", reason="keys of secure sums need tacit[federation]")
+    return make_identities(names)
+
+
+def identities_of(terms):
+    """Return long-lived keys where sums are secure; the same ones for the same sites."""
+    secure = terms.settings.get("aggregation") == "secure"
+    return _identities(terms.sites) if secure else dict.fromkeys(terms.sites)
+
+
+def sites_of(terms, folder, *, policy=None, rows=None, identities=None):
     rows = rows_of(terms.kind) if rows is None else rows
     policy = policy or Policy(terms.settings["epsilon"], 0.1, allow_seeded=True)
-    secure = terms.settings.get("aggregation") == "secure"
-    if secure:
-        pytest.importorskip("cryptography", reason="keys of secure sums need tacit[federation]")
-    identities = make_identities(terms.sites) if secure else dict.fromkeys(terms.sites)
+    identities = identities or identities_of(terms)
     return {
         name: Site(
             name, folder / name, lambda _, n=name: rows[n], policy, identity=identities[name]

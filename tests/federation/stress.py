@@ -46,9 +46,11 @@ REGRESSIONS = {
 TURNS = {"epsilon": 500.0, "n_rounds": 40, "target_bound": 4.0, "row_norm": 3.0, "gate": False}
 
 
-def equal(live, say):
+def equal(live, say, only=""):
     """Every method gives the models, releases and statement of the local engine."""
     for name, (method, settings) in REGRESSIONS.items():
+        if only not in name:
+            continue
         terms = terms_for(live.names, method, settings)
         began = time.monotonic()
         live.run(terms)
@@ -351,6 +353,7 @@ def main():
     parser.add_argument("rows", nargs="*", choices=[*ROWS, "table"], default=[])
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=5, help="of the instants of kills")
+    parser.add_argument("--only", default="", help="methods of equal with this in their names")
     parser.add_argument("--out", type=Path, default=Path("federation-stress.jsonl"))
     asked = parser.parse_args()
     if asked.rows == ["table"]:
@@ -370,8 +373,11 @@ def main():
         if live is not None:
             live.start()
         for row in asked.rows or ROWS:
-            more = {"count": asked.kills, "seed": asked.seed} if row == "kills" else {}
-            ROWS[row](live, say, **more)
+            more = {
+                "kills": {"count": asked.kills, "seed": asked.seed},
+                "equal": {"only": asked.only},
+            }
+            ROWS[row](live, say, **more.get(row, {}))
     finally:
         if live is not None:
             live.stop()

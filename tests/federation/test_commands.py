@@ -122,6 +122,16 @@ def test_status_shows_sites_round_budget_and_the_last_error(house, tmp_path):
     assert "has all releases" in tacit("federate", "status", tmp_path).output
 
 
+def test_what_a_site_says_is_no_markup_in_the_terminal_either(house, tmp_path):
+    folder = house.run()
+    said = "refused: [/red] [bold]"
+    body = {"phase": "refused", "error": said, "sites": {NAMES[0]: {"state": said, "time": 0}}}
+    (folder / "status.json").write_text(json.dumps(body))
+    done = tacit("federate", "status", tmp_path)
+    assert done.exit_code == 0
+    assert done.output.count("[/red]") == 2
+
+
 def test_a_kit_that_takes_unsigned_jobs_is_refused_with_its_line(tmp_path):
     for part in ("local", "startup"):
         (tmp_path / part).mkdir()

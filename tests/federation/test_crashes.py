@@ -10,7 +10,7 @@ from tacit.federation import Coordinator, InProcess, Terms
 from tacit.federation.wire import unpack
 from tacit.privacy import Billboard, Ledger
 
-from .conftest import closed, sites_of, terms_of
+from .conftest import closed, identities_of, sites_of, terms_of
 
 N_POINTS = int(os.environ.get("TACIT_CRASHES", "4"))
 
@@ -67,6 +67,7 @@ def killed_attempt(place, terms, after):
 )
 def test_a_run_killed_again_and_again_is_the_same_run(name, tmp_path):
     terms = Terms.from_json(terms_of(name).to_json())
+    identities_of(terms)  # before any child is forked: keys outlive processes
     points, kills = random.Random(name), 0
     for _ in range(N_POINTS):
         code = killed_attempt(tmp_path, terms, points.randint(1, 40))

@@ -7,8 +7,11 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs tacit[federation]")
 
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.shareable import make_reply
+
 from tacit.federation import Refused
-from tacit.federation.flare import FlareGate, FlareSite
+from tacit.federation.flare import FlareGate, FlareSite, _answer
 from tacit.federation.kits import SETTINGS, Settings
 from tacit.federation.wire import pack, unpack
 
@@ -105,6 +108,12 @@ def test_a_target_of_a_transfer_lets_no_message_out(tmp_path):
         else:
             with pytest.raises(Refused, match="only listens"):
                 FlareGate().process({"answer": answer}, Context(str(tmp_path), name))
+
+
+def test_words_of_a_site_do_not_steer_the_coordinators_terminal():
+    reply = make_reply(ReturnCode.OK)
+    reply["refused"] = "no\x1b[2J\r\nwell"
+    assert str(_answer("ash", reply)) == "no [2J  well"
 
 
 def test_a_failure_at_a_site_leaves_without_its_reason(tmp_path):

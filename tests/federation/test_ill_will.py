@@ -11,6 +11,7 @@ from tacit.errors import InvalidInput
 from tacit.federation import Coordinator, InProcess, Interrupted, Policy, Refused
 from tacit.federation.gate import check_message
 from tacit.federation.house import Federation
+from tacit.federation.keys import make_identities
 from tacit.federation.seat import PEERS
 from tacit.federation.wire import pack
 from tacit.privacy import Billboard
@@ -133,6 +134,27 @@ def test_a_message_that_no_honest_site_could_send_does_not_count(name):
             check_message(header, {"message": np.full(round.shape, 1e300)}, **about)
 
 
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        *(("moments, untrusted", rows) for rows in (0, -1, 2.5, True, 10**400, "60", 1 << 30)),
+        ("moments, secure", 1 << 30),
+    ],
+)
+def test_a_number_of_rows_that_nobody_has_is_refused(name, rows, tmp_path):
+    class Boasting(InProcess):
+        def ask(self, task, requests, seconds):
+            for site, answer in super().ask(task, requests, seconds):
+                boasts = task == "join" and site == "cedar"
+                yield site, pack({"rows": rows}) if boasts else answer
+
+    terms = terms_of(name)
+    sites = sites_of(terms, tmp_path)
+    with pytest.raises(Refused, match=r"how many rows|another number of rows|add up exactly"):
+        Coordinator(tmp_path / "run", Boasting(sites), terms=terms).run()
+    closed(sites)
+
+
 # -- who takes part --------------------------------------------------------------------------------
 
 
@@ -176,7 +198,8 @@ def test_a_site_whose_key_is_another_than_before_ends_a_sum(tmp_path):
     assert known == json.loads((tmp_path / "birch" / PEERS).read_text())
     closed(sites)
     again = terms_of("moments, secure")
-    sites = sites_of(again, tmp_path, policy=Policy(50.0, 0.1))  # under a root of its own
+    other = make_identities(NAMES)
+    sites = sites_of(again, tmp_path, policy=Policy(50.0, 0.1), identities=other)
     before = charges(sites["ash"])
     with pytest.raises(Interrupted):
         Coordinator(tmp_path / "second", InProcess(sites), terms=again).run()

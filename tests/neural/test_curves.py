@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,3 +105,15 @@ def test_a_plan_shows_both():
     assert "by Theorems 3 and 5" in str(plan)
     averaged = tacit.plan("private-fed-avg", 836, 49, n_outputs=10, epsilon=1.0)
     assert averaged.suggested_pull is None
+
+
+def test_the_command_line_plans_a_cohort_in_seconds():
+    words = ("plan", "--tasks", "836", "--features", "49", "--method", "neural-mean-regularized")
+    words += ("--outputs", "10", "--epsilon", "1", "--rounds", "50", "--set", "cohort=0.1")
+    code = "from tacit.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    for told in ("expected cohort", "83.6", "noise multiplier", "up, one task", "Theorems 3 and 5"):
+        assert told in done.stdout

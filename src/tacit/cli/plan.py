@@ -83,7 +83,9 @@ def plan(
     made = estimator.plan(tasks, features, n_outputs=outputs, n_rows=rows)
     output.show(made.table())
     told = {"breaks_first": made.breaks_first}
-    if hasattr(estimator, "epsilon"):
+    # Sampled rounds are calibrated by loss distributions, which at extreme budgets takes minutes.
+    sampled = any(release.expected_cohort is not None for release in made.releases)
+    if hasattr(estimator, "epsilon") and not sampled:
         least = least_epsilon(
             lambda trial: estimator.set_params(epsilon=trial).plan(
                 tasks, features, n_outputs=outputs, n_rows=rows

@@ -380,6 +380,7 @@ class MultiTaskEstimator(BaseEstimator):
             return np.einsum("nd,nkd->nk", rows, own) + intercept[0]
         scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
         chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
+        coef = np.ascontiguousarray(coef)  # once, not with every chunk
         models = np.empty((min(chunk, len(rows)), *coef.shape[1:]), dtype=coef.dtype)
         for first in range(0, len(rows), chunk):
             part = slice(first, first + chunk)

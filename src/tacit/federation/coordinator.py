@@ -14,6 +14,7 @@ from typing import Any
 from tacit._files import write_whole
 from tacit.engines import Checkpoint, conduct
 from tacit.engines.conduct import history_of
+from tacit.errors import InvalidInput
 from tacit.federation.errors import Interrupted, Refused
 from tacit.federation.sites import Post, Sites, opened
 from tacit.federation.terms import Staged, Terms
@@ -26,6 +27,7 @@ from tacit.privacy.statement import Statement
 __all__ = ["Coordinator", "Outcome"]
 
 TERMS, STATUS, STATEMENT, BILLBOARD = "terms.json", "status.json", "statement.json", "billboard.npz"
+_MOST_ROWS = 1 << 40  # more than anybody has, and few enough to compute with
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Coordinator:
     def _run(self, progress: Callable[[int, int], None] | None) -> Outcome:
         self._status.note(phase="joining", error=None)
         if self.terms.counted and self.terms.counts is None:
-            self.terms = replace(self.terms, counts=self._counts())
+            self.terms = self._counted()
             self.terms.save(self.folder / TERMS)
         known = self._agreed()
         staged = self.terms.staged()
@@ -194,12 +196,21 @@ class Coordinator:
         """Whether everybody has agreed already; from then on a run may go on without some."""
         return (self.folder / "own").exists()
 
+    def _counted(self) -> Terms:
+        """Return the terms with everybody's number of rows; refuse numbers that lead nowhere."""
+        terms = replace(self.terms, counts=self._counts())
+        try:
+            terms.staged()
+        except InvalidInput as error:
+            raise Refused(f"with {terms.counts} rows at the sites: {error}") from None
+        return terms
+
     def _counts(self) -> tuple[int, ...]:
         found = self._everybody("join")
         counts = []
         for name in self.terms.speakers:
             rows = found[name].get("rows")
-            if type(rows) is not int or rows < 1:
+            if type(rows) is not int or not 1 <= rows <= _MOST_ROWS:
                 raise Refused(f"{name}: did not say how many rows it has")
             counts.append(rows)
         return tuple(counts)

@@ -113,13 +113,18 @@ class FlarePost:
             self._controller.cancel_task(one, fl_ctx=self._fl_ctx)
 
 
+def _shown(text: str) -> str:
+    """Return another party's words without anything that would steer a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def _answer(name: str, result: Any) -> Answer:
     if result is None or result.get_return_code() != ReturnCode.OK:
         code = None if result is None else result.get_return_code()
         return Interrupted(f"{name}: gave no answer ({code}); its own log says why")
     body = {key: value for key, value in result.items() if not key.startswith("__")}
     if set(body) == {"refused"} and isinstance(body["refused"], str):
-        return Refused(body["refused"][:_LONGEST_REASON])
+        return Refused(_shown(body["refused"][:_LONGEST_REASON]))
     if set(body) == {"answer"} and isinstance(body["answer"], bytes):
         return body["answer"]
     return Refused(f"{name}: answered with something other than bytes")

@@ -11,19 +11,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
-from tacit._types import Array, IntArray
+from tacit._types import AnyArray, Array, IntArray
 from tacit.numerics.stacks import eigh
 
-__all__ = ["Likely", "Moments", "SharedModels", "agreement", "shared_models", "square_root"]
+__all__ = [
+    "Likely",
+    "Moments",
+    "SharedModels",
+    "agreement",
+    "evidence_by_site",
+    "shared_models",
+    "square_root",
+]
 
 # Shares of the answers' variance that a common model may explain, in likely ones: bounded, so that
 # evidence cannot run away.
 _SHARES = np.geomspace(0.02, 4.0, 16)
+_HYPER = -0.5 * np.log(_SHARES) ** 2
 _LIKELY_SIZE, _SIZE_VARIANCE = 0.8, 0.02  # of a row's mean squared norm, which frames aim at
 # Variance of a site's coefficient about the common one, in noise variances; where less is likely to
 # be explained than half of the answers' variance, sites are taken to differ by as much less.
 _DIFFERENCE = 0.4
+_COMMON = (0.25, 0.5, 0.75, 0.95)  # part of the models' variance that is common, if there is any
 _RIDGE, _LOUD = 0.02, 3.3  # strength of the plain ridge: at least, and by the noise
 _LEAST_NOISE = 0.3  # of the answers' variance: released residuals are never believed below it
 _DEGREES = 4.0  # of the t law that decides how far a site may stand apart
@@ -138,7 +149,8 @@ class SharedModels:
     basis, values
         Eigenvectors (p, q, q) and eigenvalues (p, q) of the pooled second moment of z.
     gain
-        Evidence of the common model against none, base and all: log Bayes factor (p,).
+        Evidence of a common model, base and all, against models that have nothing in common: log
+        Bayes factor (p,).
     """
 
     bayes: Array
@@ -198,6 +210,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     n, k = moments.count, moments.answers.shape[2]
     seen = np.einsum("pji,pjk->pik", vectors, moments.answers) / n[:, None, None]
     level, flat = _level(moments, likely), _flat(values, vectors, likely.constant)
+    expected = likely.share * level
     whole = seen
     if likely.base is not None:
         whole = seen + values[:, :, None] * np.einsum("pji,jk->pik", vectors, likely.base)
@@ -205,7 +218,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
     for _ in range(4):
         differ = _DIFFERENCE * likely.share * noise
         other = _other_variance(moments, values, noise, differ, believed**2 * size)
-        variance, evidence = _preferred_variance(seen, flat, values, other, likely.share * level)
+        variance = _preferred_variance(seen, flat, values, other, expected)
         kept = variance[:, None] * values / (variance[:, None] * values**2 + other)
         model = kept[:, :, None] * seen
         explained = 2 * np.einsum("pik,pik->p", model, seen)
@@ -213,7 +226,7 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         noise = np.clip(level - explained / k, _LEAST_NOISE * level, level)
         size = np.einsum("pik,pik->p", model, model) / k
     left = variance[:, None] * other / (variance[:, None] * values**2 + other)
-    plain = seen / (values + _ridge(moments, likely.share * level)[:, None])[:, :, None]
+    plain = seen / (values + _ridge(moments, expected)[:, None])[:, :, None]
     return SharedModels(
         bayes=vectors @ model,
         ridge=vectors @ plain,
@@ -222,8 +235,41 @@ def shared_models(moments: Moments, likely: Likely = _USUAL) -> SharedModels:
         variance=variance,
         basis=vectors,
         values=values,
-        gain=evidence - _density(whole, flat, other),
+        gain=_gain(moments, values, (seen, whole), flat, noise, believed**2 * size, expected),
     )
+
+
+def _gain(
+    moments: Moments,
+    values: Array,
+    told: tuple[Array, Array],
+    flat: Array,
+    noise: Array,
+    size: Array,
+    expected: Array,
+) -> Array:
+    """Return the log Bayes factor (p,) of a common model against models with nothing in common.
+
+    ``told`` is g beside the base, which a common model has to explain, and g with it, which others
+    have. Either way models have the same size, integrated over what is likely; in the second case
+    all of it is differences of sites. So little information says little, and much information
+    without a common model speaks *against* one.
+    """
+    each = (moments.apart / moments.count**2)[:, None]
+    nothing = np.zeros_like(noise)
+    plain = _other_variance(moments, values, noise, nothing, size)
+    alone = _other_variance(moments, values, noise, nothing, nothing)
+    prior = (expected / values.sum(axis=1))[:, None] * values**2
+    common, apart = prior * (1 + _DIFFERENCE * each), prior * (1 + _DIFFERENCE) * each
+    seen, whole = told
+    return _integrated(seen, flat, common, plain) - _integrated(whole, flat, apart, alone)
+
+
+def _integrated(seen: Array, flat: Array, prior: Array, other: Array) -> Array:
+    """Return the log density (p,) of g ~ N(0, share · prior + other), integrated over the share."""
+    # Shares on the last axis of a copy: the order of additions depends on no other reader.
+    score = np.stack([_density(seen, flat, share * prior + other) for share in _SHARES], axis=1)
+    return np.asarray(logsumexp(score + _HYPER, axis=1) - logsumexp(_HYPER))
 
 
 def _level(moments: Moments, likely: Likely) -> Array:
@@ -261,18 +307,16 @@ def _flat(values: Array, vectors: Array, constant: Array | None) -> Array:
 
 def _preferred_variance(
     seen: Array, flat: Array, values: Array, other: Array, likely: Array
-) -> tuple[Array, Array]:
-    """Return the prior variance with the most evidence, and the log density under it, (p,) each.
+) -> Array:
+    """Return the prior variance with the most evidence, (p,).
 
     Candidates are multiples of what a model is ``likely`` to explain of the answers' variance, so
     that they mean the same in any number of dimensions. What is seen along ``flat`` is not counted.
     """
     variances = _SHARES[:, None] * likely / values.sum(axis=1)  # (a, p)
     score = np.stack([_density(seen, flat, one[:, None] * values**2 + other) for one in variances])
-    hyper = -0.5 * np.log(_SHARES) ** 2
-    best = np.argmax(score + hyper[:, None], axis=0)[None]
-    found, evidence = (np.take_along_axis(part, best, axis=0)[0] for part in (variances, score))
-    return found, evidence
+    best = np.argmax(score + _HYPER[:, None], axis=0)[None]
+    return np.asarray(np.take_along_axis(variances, best, axis=0)[0])
 
 
 def _density(seen: Array, flat: Array, variance: Array) -> Array:
@@ -298,3 +342,61 @@ def agreement(sites: Moments, models: SharedModels) -> Array:
     distance = np.einsum("pik,pi->p", turned**2, 1 / variance)
     degrees = turned.shape[1] * turned.shape[2]
     return np.asarray(np.minimum(1.0, (_DEGREES + degrees) / (_DEGREES + distance)))
+
+
+def evidence_by_site(
+    sites: Moments, everybody: Moments, models: SharedModels, likely: Likely, counted: AnyArray
+) -> Array:
+    """Return the log Bayes factor of a common model, from single sites' sums, (p + 1,).
+
+    As every site sees it in the sums of all the *others*, and in the end from all of them. Given m,
+    sites are independent: with g_t ~ N(λ m, D_t), D_t of differences, chance and noise, and
+    m ~ N(0, v), the density of all is that of the single ones with 1 + v λ² Σ1/D_t and
+    (Σ λ g_t/D_t)² besides. What is common of the models' variance is integrated over, as its size;
+    without a common model all of it is differences. Sums over sites: one is left out by
+    subtraction. Sites that agree speak for a common model, one large site alone does not. Only
+    sites that are ``counted``, (p,), do.
+    """
+    values, vectors = models.values[0], models.basis[0]
+    n, counts = sites.count[:, None], np.asarray(counted, dtype=np.float64)[:, None]
+    seen = np.einsum("ji,pjk->pik", vectors, sites.answers) / n[:, :, None]
+    flat = _flat(models.values, models.basis, likely.constant)[0]
+    base = np.zeros((1, seen.shape[2]))
+    if likely.base is not None:
+        base = values[:, None] * (vectors.T @ likely.base)
+    told = [_beside(flat, part) for part in (seen, seen + base)]
+    k = seen.shape[2] * (1 - flat**2)
+    prior = likely.share * _level(everybody, likely)[0] / values.sum() * values**2
+    chance = models.noise[0] * values / n + sites.variance[:, None] / n**2 + 1e-12
+    together, single = [], []
+    for whole in (1 + _DIFFERENCE) * _SHARES[:, None] * prior:
+        single.append(_apart(told[1], k, counts, whole + chance).sum(axis=1))
+        for common in _COMMON:
+            left = (1 - common) * whole + chance
+            weight = 1 + common * whole * _left_out(counts / left)
+            pull = np.sum(_left_out((counts / left)[:, :, None] * told[0]) ** 2, axis=2)
+            parts = _apart(told[0], k, counts, left) + k * np.log(weight)
+            together.append((parts - common * whole * pull / weight).sum(axis=1))
+    return _mixed(together, np.repeat(_HYPER, len(_COMMON))) - _mixed(single, _HYPER)
+
+
+def _apart(told: Array, k: Array, counts: Array, variance: Array) -> Array:
+    """Return −2 log density by direction of sites apart from each other, (p + 1, q)."""
+    return _left_out(counts * (k * np.log(variance) + np.sum(told**2, axis=2) / variance))
+
+
+def _beside(flat: Array, told: Array) -> Array:
+    """Return what is told (p, q, k) but for the direction ``flat``, (q,)."""
+    return np.asarray(told - flat[:, None] * np.einsum("i,pik->pk", flat, told)[:, None])
+
+
+def _mixed(terms: list[Array], weights: Array) -> Array:
+    """Return the log density of a mixture, from −2 log densities and log weights."""
+    each = -0.5 * np.stack(terms, axis=1) + weights
+    return np.asarray(logsumexp(each, axis=1) - logsumexp(weights))
+
+
+def _left_out(parts: Array) -> Array:
+    """Return sums over all sites but each, and over all, (p + 1, …)."""
+    whole = parts.sum(axis=0, keepdims=True)
+    return np.concatenate([whole - parts, whole])

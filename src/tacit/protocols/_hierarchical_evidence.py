@@ -39,10 +39,9 @@ _SLOPE_DECADES, _LEVEL_DECADES = 1.0, 1.5
 # Nats of a summed comparison for each nat of public weight: at least as many, because tasks differ
 # in more than a common prior can say; and the likelihood ratio of the two signs of half the limit.
 _TEMPER, _HALF = 10.0, 0.5
+# Noise on a number of the mean unit message, below which the whole grid is asked for.
+_SILENT = 0.001
 _PART = 0.25  # of the noise on a whole grid, that its nats are tempered by
-_SILENT = (
-    0.01  # noise on a number of the mean unit message, below which the whole grid is asked for
-)
 
 
 def asked(

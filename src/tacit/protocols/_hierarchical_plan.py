@@ -36,7 +36,10 @@ BINS = 33  # of a vote
 # Shapes of the slopes' covariance to look for: none (the mean is all that is shared), low rank and
 # sparse, one of them; "related" looks for any, and for each task's place among the others.
 PATTERNS = ("mean", "any", "low-rank", "group-sparse", "related")
-_MOMENT = {"any": 0.9, "low-rank": 1.2, "group-sparse": 1.5, "related": 0.9}  # share of the moment
+_MOMENT = {"any": 0.8, "low-rank": 1.2, "group-sparse": 1.5, "related": 0.8}  # share of the moment
+# Share of the mean. Without an intercept data were centred by whoever made them, and there is less
+# of a mean to find.
+_MEAN, _MEAN_OF_CENTRED = 1.2, 0.7
 
 _QUIET, _LOUD = 0.05, 0.2  # of ν
 # Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
@@ -178,7 +181,7 @@ def plan(
         "magnitude": vote,
         "centre": 0.25,
         "length": vote,
-        "scores": 1.0,
+        "scores": _MEAN if intercept else _MEAN_OF_CENTRED,
         "moment": _MOMENT.get(pattern, 0.0),
         "evidence": 0.55,
         "own models": 1.0,

@@ -40,7 +40,7 @@ _WIDTH = 1.5  # octaves
 # Deviations: the peak of noise over all octaves passes once in fifteen. What is read amiss then
 # does no harm, as the evidence stands against it; not to have read what is there costs all.
 _STANDS_OUT = 2.5
-_UNUSUAL = 0.5  # deviations that an octave costs
+_UNUSUAL = 0.1  # deviations that an octave costs
 SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one message
 CENTRE_RADIUS = 1.5
 _LEAST_SPREAD = 0.25  # of the mean spread

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit._types import AnyArray, Array
+from tacit._types import AnyArray, Array, IntArray
+from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
-__all__ = ["Outputs", "Priors", "fitted", "joining", "shadow"]
+__all__ = ["Outputs", "Priors", "check_places", "fitted", "joining", "shadow"]
 
 Outputs = tuple[TaskSet, ...]
 """A stack of tasks, once per output."""
@@ -40,6 +41,16 @@ def fitted(
         fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models
+
+
+def check_places(positions: IntArray, n_tasks: int) -> None:
+    """Refuse two tasks of one home at one place, and places that do not exist; −1 came late."""
+    places = positions[positions >= 0]
+    if len(np.unique(places)) < len(places) or np.any(places >= n_tasks):
+        raise InvalidInput(
+            f"positions={positions.tolist()}: every task of a home needs its own place among the "
+            f"{n_tasks}; two tasks at one place would share one budget"
+        )
 
 
 def joining(messages: Array, joined: AnyArray | None) -> Array:

@@ -19,7 +19,6 @@ import numpy as np
 
 from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
-from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.columns import COLUMNS, Columns
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
@@ -27,7 +26,7 @@ from tacit.privacy.bounds import RowGradientClip, RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Everyone, Poisson, Round
 from tacit.privacy.unit import Unit
-from tacit.protocols._home import Outputs
+from tacit.protocols._home import Outputs, check_places
 from tacit.protocols._moment_frame import clip_norm
 from tacit.protocols._shared_columns import personal_models
 from tacit.protocols.protocol import Protocol
@@ -315,12 +314,7 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> AsynchronousHome:
         """Keep the rows, raw and as they speak."""
-        places = positions[positions >= 0]
-        if len(np.unique(places)) < len(places) or np.any(places >= self.n_tasks):
-            raise InvalidInput(
-                f"positions={positions.tolist()}: every task of a home needs its own place among "
-                f"the {self.n_tasks}; two tasks at one place would share one budget"
-            )
+        check_places(positions, self.n_tasks)
         outputs = one_vs_rest(rows, self.n_outputs)
         answers = np.stack([self.design.answers(np.asarray(part.y)) for part in outputs], axis=1)
         return AsynchronousHome(outputs, self.design.rows(rows.X), answers, positions)

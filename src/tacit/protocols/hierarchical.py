@@ -72,7 +72,7 @@ from tacit.tasks import TaskSet, one_vs_rest
 __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
 # The length of a score: a part of the targets' size where they have been measured, or log-odds.
-_USUAL_PART, _USUAL_LOG_ODDS = 0.4, 1.0
+_USUAL_PART, _USUAL_LOG_ODDS = 0.8, 1.0
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
 

@@ -20,13 +20,19 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
-from tacit.numerics.moment_prior import Moments, SharedModels, agreement, shared_models
+from tacit.numerics.moment_prior import (
+    Moments,
+    SharedModels,
+    agreement,
+    evidence_by_site,
+    shared_models,
+)
 from tacit.numerics.prior_families import Family, family_fit
 from tacit.privacy.bounds import MeansAndSquares, RowMessages, SecondMoment
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import AtTask, Call, Curator, Distributed, Place, Round, Schedule
 from tacit.privacy.unit import Unit
-from tacit.protocols._home import Outputs
+from tacit.protocols._home import Outputs, check_places
 from tacit.protocols._moment_frame import Frame, clip_norm
 from tacit.protocols.protocol import Protocol
 from tacit.tasks import TaskSet, one_vs_rest
@@ -42,9 +48,11 @@ _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in nois
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
-# what was released, within limits, less what a site of n rows has against it, 1 + 4/n; few rows
-# cannot object. And less where noise is loud.
-_AGAINST, _FEW_ROWS, _MOST_FAVOUR, _DOUBT = 1.0, 4.0, 3.0, 2.0
+# what was released, less the logarithm of the site's rows by direction, within limits (a site of
+# few rows has little to lose), and less where noise is loud.
+_BY_ROWS = {"squared": (0.0, 1.0), "logistic": (-1.0, 0.0)}
+_DOUBT = 2.0
+_MOST_FAVOUR, _LEAST_FAVOUR, _UNKNOWN = 3.0, -8.0, -1.0
 _TRUST = 0.1  # variance that one row adds to a site's sums, beside the noise
 
 
@@ -70,7 +78,7 @@ class SharedMomentsPublic:
     sites: Moments | None = None
     weights: Array | None = None
     precision: float = 0.0
-    evidence: float = 0.0
+    evidence: float = -math.inf
 
     def everybody(self) -> Moments:
         """Return the weighted sum of all sites."""
@@ -81,6 +89,14 @@ class SharedMomentsPublic:
     def models(self) -> SharedModels:
         """Return the common model of all sites."""
         return shared_models(self.everybody(), self.frame.likely)
+
+    def gain(self, *, apart: bool) -> Array:
+        """Return the evidence for a common model: by site that reads it (``apart``), and of all."""
+        everybody, models = self.everybody(), self.models()
+        if not apart or self.sites is None or self.weights is None:
+            return models.gain
+        heard = self.weights > 1e-6 * self.weights.max()
+        return evidence_by_site(self.sites, everybody, models, self.frame.likely, heard)
 
 
 @dataclass(frozen=True)
@@ -207,8 +223,13 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def _information(self, precision: float) -> float:
         rows = float(np.sqrt(np.sum(self._sizes**2)))
+        return math.sqrt(precision) * rows / self._directions
+
+    @property
+    def _directions(self) -> float:
+        """Effective number of directions of features whose variances fall as 1, ½, ⅓ …"""
         variances = 1 / np.arange(1.0, self.n_features + 2)
-        return math.sqrt(precision) * rows * float(variances @ variances / variances.sum() ** 2)
+        return float(variances.sum() ** 2 / (variances @ variances))
 
     # -- in public -------------------------------------------------------------------------------
 
@@ -241,7 +262,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
             sites,
             self._moment_weights(release, variance),
             public.precision + (4 / variance if variance > 0 else math.inf),
-            0.0 if public.sites is None else float(public.models().gain[0]),
+            -math.inf if public.sites is None else float(public.gain(apart=self.by_site)[-1]),
         )
         return self._with_votes(found) if self.by_site else found
 
@@ -295,6 +316,7 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
 
     def start(self, rows: TaskSet, positions: IntArray) -> SharedMomentsHome:
         """Keep the rows, once per output, and the sites' places."""
+        check_places(positions, len(self.counts))
         return SharedMomentsHome(one_vs_rest(rows, self.n_outputs), positions)
 
     def speak(
@@ -361,7 +383,8 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         apart = _DIFFERENCE * noise * np.eye(self.n_features + 1)
         wide = frame.covariance(apart + known.spread[0]) / unit
         narrow = frame.covariance(apart) / unit
-        favour = self._favour(home, public, others.gain)
+        gain = public.gain(apart=True)[home.positions] if self.by_site else others.gain
+        favour = self._favour(home, public, gain)
         kept = frame.kept(home.outputs[0])[:, None, None]
         (bayes, level), ridge = frame.model(others.bayes), frame.model(others.ridge)[0]
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
@@ -390,13 +413,16 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     ) -> Array:
         """Return every site's log-odds (m,) for what was shared, before its rows speak.
 
-        Where rows are much longer than was declared, what is common are their directions.
+        Where rows are much longer than was declared, what is common are their directions, and
+        nothing is known in favour of it.
         """
         rows = home.outputs[0]
-        against = _AGAINST + _FEW_ROWS / rows.counts
-        most = (_MOST_FAVOUR + against) * public.frame.kept(rows) ** 2
+        against = np.clip(np.log(rows.counts / self._directions), *_BY_ROWS[self.loss.name])
         doubt = (_DOUBT / max(self._information(public.precision), 1e-3)) ** 2
-        return np.clip(np.maximum(public.evidence, evidence), 0.0, most) - against - doubt
+        odds = np.maximum(public.evidence, evidence) - against - doubt
+        odds = np.clip(odds, _LEAST_FAVOUR, _MOST_FAVOUR)
+        kept = public.frame.kept(rows) ** 2
+        return np.asarray(kept * odds + (1 - kept) * np.minimum(odds, _UNKNOWN))
 
 
 def _shrunk(mean: Array, error: float) -> Array:

@@ -53,16 +53,17 @@ def status(
 
 def _table(facts: dict[str, Any]) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
     error = f"; last error: {facts['error']}" if facts["error"] else ""
     title = (
         f"{facts['method']}, {facts['phase']}, round {facts['round']} of {facts['rounds']}, "
         f"ε = {facts['spent']:.4g} of {facts['epsilon']:.4g}{error}"
     )
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")  # texts of others are not markup
     for name in ("site", "state", "seconds ago"):
         table.add_column(name)
     for site in facts["sites"]:
         ago = "" if site["ago"] is None else f"{site['ago']:.0f}"
-        table.add_row(site["name"], site["state"], ago)
+        table.add_row(Text(site["name"]), Text(site["state"]), ago)
     return table
