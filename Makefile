@@ -7,7 +7,7 @@ JOBS ?= 2
 # One BLAS thread per test worker: two workers with two threads each only fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-statistical test-slow test-federation test-cluster test-neural test-oldest federation-demo federation-stress lint format bench bench-compare clean
+.PHONY: demo test test-statistical test-slow test-federation test-cluster test-neural test-oldest federation-demo federation-stress lint format bench bench-full bench-compare clean
 .DEFAULT_GOAL := test
 
 # What a user installs, and no more.
@@ -89,10 +89,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The table of README.md and docs/benchmarks.md; one BLAS thread, as fits use it.
 bench: $(READY)
-	$(BIN)/python benchmarks/linear.py
-	$(BIN)/python benchmarks/accounting.py
-	$(BIN)/python benchmarks/noise.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
+
+# Larger sizes, and every script; hours.
+bench-full: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py --full
 
 # Whole fits against an earlier commit: make bench-compare REV=7b0831a
 bench-compare: $(READY)

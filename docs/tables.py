@@ -13,7 +13,7 @@ from typing import Any
 
 import tacit
 from tacit.cli.run.methods import methods
-from tacit.privacy.plan import BYTES_PER_NUMBER, Plan, _bytes
+from tacit.privacy.plan import BYTES_PER_NUMBER, Plan, _bytes, _time
 
 DOCS = Path(__file__).parent
 _MARKED = re.compile(r"(<!-- table: (?P<name>[\w -]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -107,11 +107,13 @@ def sizes() -> str:
                 continue  # everybody's message goes to everybody
             plan = tacit.plan(method, 10**exponent, 50, **({"clip": 1.0} if related else {}))
             cells = (plan.bytes_up, plan.bytes_down, plan.bytes_total, plan.curator_memory)
-            noise = f"{plan.noise_to_signal:.2g}"
+            noise, first = f"{plan.noise_to_signal:.2g}", plan.breaks_first.partition(":")[0]
             label = f"{method}, with a clip" if related else method
-            rows.append((word, label, *map(_bytes, cells), noise))
-    head = ("m", "Method", "Up, a task", "Down, a task", "Network, whole run", "Curator")
-    return _markdown((*head, "Noise to signal, at best"), rows)
+            rows.append(
+                (word, label, *map(_bytes, cells), _time(plan.curator_seconds), noise, first)
+            )
+    head = ("m", "Method", "Up, a task", "Down, a task", "Network, whole run", "Curator holds")
+    return _markdown((*head, "and works", "Noise to signal, at best", "Breaks first"), rows)
 
 
 def table(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 import subprocess
@@ -123,10 +124,28 @@ def test_a_page_holds_no_gap_that_was_to_be_filled(page):
     assert re.findall(r"@\w+@|\bTODO\b|\bFIXME\b|\bTBD\b|\?\?\?", page.read_text("utf-8")) == []
 
 
+def _script(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_the_table_of_speed_is_the_recorded_one():
+    suite = _script(DOCS.parent / "benchmarks" / "suite.py")
+    record = json.loads(suite.RECORDED.read_text("utf-8"))
+    assert list(record["sections"]) == list(suite.SECTIONS)
+    assert all(part["rows"] and part["machine"]["cores"] for part in record["sections"].values())
+    table = suite.table(record)
+    for page in suite.PAGES:
+        text = page.read_text("utf-8")
+        assert table in text, f"{page.name}: run python benchmarks/suite.py --table"
+        assert suite.filled(text, record) == text
+        assert len(suite._MARKED.findall(text)) == 1
+
+
 def test_tables_of_methods_are_those_of_their_schedules():
-    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    tables = _script(DOCS / "tables.py")
     named = set()
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text(encoding="utf-8")

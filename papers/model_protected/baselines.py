@@ -65,12 +65,14 @@ def _lasso_task(X: Array, y: Array, kind: str, intercept: bool) -> tuple[Array, 
     if len(set(y.tolist())) < 2:
         level = math.log((y.sum() + 0.5) / (len(y) - y.sum() + 0.5))
         return np.zeros((len(SPARSE_STRENGTHS), X.shape[1])), np.full(len(SPARSE_STRENGTHS), level)
-    fits = [
-        LogisticRegression(
-            C=1 / (len(y) * strength), l1_ratio=1.0, solver="liblinear", intercept_scaling=10.0
-        ).fit(X, y)
-        for strength in SPARSE_STRENGTHS
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # separable rows, the same
+        fits = [
+            LogisticRegression(
+                C=1 / (len(y) * strength), l1_ratio=1.0, solver="liblinear", intercept_scaling=10.0
+            ).fit(X, y)
+            for strength in SPARSE_STRENGTHS
+        ]
     return np.stack([f.coef_[0] for f in fits]), np.array([f.intercept_[0] for f in fits])
 
 

@@ -25,6 +25,12 @@ _CANDIDATES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "party": (("shared-prior", {}),),
     "row": (("shared-moments", {}), ("shared-moments", {"aggregation": "trusted"})),
 }
+# Moments have d² numbers: with more features than this, rows speak by gradients.
+_MOST_FEATURES = 100
+_BY_GRADIENTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("asynchronous", {}),
+    ("asynchronous", {"aggregation": "trusted"}),
+)
 _SUFFIXES = ("Regressor", "Classifier")
 
 
@@ -93,7 +99,8 @@ def advise(
         raise InvalidInput(f"protect={protect!r}: must be one of {', '.join(_CANDIDATES)}")
     if protect == "row" and n_rows is None:
         raise InvalidInput("n_rows=None: whether rows can be hidden depends on how many there are")
-    for method, settings in _CANDIDATES[protect]:
+    many = protect == "row" and n_features > _MOST_FEATURES
+    for method, settings in _BY_GRADIENTS if many else _CANDIDATES[protect]:
         made = plan(method, n_tasks, n_features, n_rows=n_rows, epsilon=epsilon, **settings)
         if made.releases:
             trust = f", curator {made.trust}" if made.trust != "untrusted" else ""

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import tacit
 from tacit.errors import BudgetExceeded, InvalidInput, UnknownTask
+from tacit.methods import advise
 from tacit.privacy import Ledger
 
 OPTIONS = {"delta": 1e-5, "row_norm": 3.0, "random_state": 0}
@@ -254,3 +255,12 @@ def test_bad_parameters_are_named(hospitals, options, match):
     (X, y, task), _ = hospitals
     with pytest.raises(InvalidInput, match=match):
         tacit.SharedMomentsRegressor(**options).fit(X, y, tasks=task)
+
+
+def test_rows_of_many_features_are_advised_to_speak_by_gradients():
+    few, many, none = (
+        advise(20, d, protect="row", n_rows=n) for d, n in ((100, 20_000), (101, 20_000), (101, 40))
+    )
+    assert few.method == "shared-moments"
+    assert many.method == "asynchronous"
+    assert none.method == "single-task"

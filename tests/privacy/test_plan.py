@@ -140,8 +140,9 @@ def test_bytes_and_memory_are_those_of_the_messages():
 
 
 def test_only_kept_messages_make_memory_grow_with_tasks():
+    # From some 10⁵ tasks on: below, louder noise asks for fewer numbers.
     for method in TASKS:
-        few, many = (plan(method, m, 20, n_rows=30 * m).curator_memory for m in (10**4, 10**9))
+        few, many = (plan(method, m, 20, n_rows=30 * m).curator_memory for m in (10**6, 10**9))
         assert (many > few) is (method == "pooled")
     few, many = (plan("task-relationship", m, 20, clip=1.0).curator_memory for m in (10, 10**6))
     assert many > few
@@ -270,6 +271,6 @@ def test_the_sum_that_a_plan_calls_too_large_is_refused():
 
 
 def test_curator_time_grows_with_tasks_and_reaches_hours_at_a_billion():
-    seconds = [plan("low-rank", 10**k, 50).curator_seconds for k in (4, 6, 9)]
+    seconds = [plan("low-rank", 10**k, 50).curator_seconds for k in (5, 7, 9)]
     assert 50 < seconds[1] / seconds[0] <= 100
     assert 3600 < seconds[2] < 10 * 86_400

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Learned", "MultiTaskEstimator", "outputs"]
 
-_PREDICTION_CHUNK = 1 << 22  # gathered coefficients held at once while predicting
+_PREDICTION_CHUNK = 1 << 15  # numbers of models at a time: they stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,11 +340,18 @@ class MultiTaskEstimator(BaseEstimator):
         if tasks is None:
             return np.zeros(n_rows, dtype=np.int64)
         labels = _input.labels_of_rows(tasks, n_rows)
-        labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
         position = {name: index for index, name in enumerate(names)}
-        index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
+        if isinstance(labels, np.ndarray):  # one look-up a label, not a row
+            changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+            heads = np.concatenate([[0], changes]) if n_rows else changes
+            runs = np.diff(np.append(heads, n_rows))
+            found = [position.get(label, -1) for label in labels[heads].tolist()]
+            index = np.repeat(np.array(found, dtype=np.int64), runs)
+        else:
+            index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
         if (index < 0).any() and (self.unknown_task != "shared" or not self._has_shared):
             unknown = labels[int(np.argmax(index < 0))]
+            unknown = unknown.item() if isinstance(unknown, np.generic) else unknown
             remedy = (
                 'pass unknown_task="shared" to answer with the shared model'
                 if self._has_shared
@@ -373,10 +380,15 @@ class MultiTaskEstimator(BaseEstimator):
             return np.einsum("nd,nkd->nk", rows, own) + intercept[0]
         scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
         chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
+        coef = np.ascontiguousarray(coef)  # once, not with every chunk
+        models = np.empty((min(chunk, len(rows)), *coef.shape[1:]), dtype=coef.dtype)
         for first in range(0, len(rows), chunk):
             part = slice(first, first + chunk)
-            scores[part] = np.einsum("nd,nkd->nk", rows[part], coef[index[part]])
-        return scores + intercept[index]
+            these = models[: len(index[part])]
+            np.take(coef, index[part], axis=0, out=these, mode="wrap")  # −1 is the last
+            np.einsum("nd,nkd->nk", rows[part], these, out=scores[part])
+        scores += intercept[index]
+        return scores
 
     def save(self, directory: str | PathLike[str], *, task: Any = None) -> None:
         """Write the model to a folder; ``task=name`` writes that party's model only.

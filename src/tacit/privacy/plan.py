@@ -18,9 +18,9 @@ from tacit.privacy.unit import Adjacency, Norm, Unit
 __all__ = ["BYTES_PER_NUMBER", "Plan", "PlannedRelease", "least_epsilon"]
 
 BYTES_PER_NUMBER = 8
-# Seconds that one core of the curator's takes to add a number of a bounded message up, and to draw
-# the noise on a number of a release.
-SECONDS_PER_NUMBER, SECONDS_PER_NOISE = 4e-9, 2e-7
+# Seconds that one core of the curator's takes to bound a number that is sent, to add a number up,
+# and to draw the noise on a number of a release.
+SECONDS_PER_SENT, SECONDS_PER_ADDED, SECONDS_PER_NOISE = 5e-9, 2e-10, 5e-8
 _LARGEST_EPSILON, _SMALLEST_EPSILON = 1e4, 1e-6
 # What one curator, one link of 10 GB/s in all and a week are taken to bear.
 _MEMORY, _NETWORK, _TIME = 64e9, 10e9 * 7 * 86_400, 7 * 86_400.0
@@ -123,12 +123,13 @@ class Plan:
         most = None
         for round in schedule.rounds:
             share = 1.0 if round.at_task else round.cohort.expected(n_tasks) / n_tasks
-            size = math.prod(round.shape)
+            size, sent = math.prod(round.shape), math.prod(round.sent)
             released = size * (n_tasks if round.at_task else 1)
-            up += round.turns * share * math.prod(round.sent)
+            up += round.turns * share * sent
             # Who speaks alone is answered alone.
             down += round.turns * (size if round.apart else released) * round.posted
-            seconds += round.turns * n_tasks * share * size * SECONDS_PER_NUMBER
+            spoken = round.turns * share * n_tasks
+            seconds += spoken * (sent * SECONDS_PER_SENT + size * SECONDS_PER_ADDED)
             if not round.at_task:
                 seconds += round.turns * size * SECONDS_PER_NOISE
                 limit = getattr(round.bound, "most_messages", None)
@@ -291,7 +292,7 @@ def _bytes(count: int) -> str:
 def _time(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}"
+            return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.2g} s"
 
 
