@@ -240,9 +240,10 @@ def test_the_table_of_the_scale_page_is_the_plans():
         lines = dict(line.rsplit("  ", 1) for line in planned.table().splitlines())
         lines = {key.strip(): value for key, value in lines.items()}
         cells = [lines[key] for key in ("up, one task", "down, one task", "network, whole run")]
-        cells += [lines["curator memory"], f"{planned.noise_to_signal:.2g}"]
         label = f"{method}, with a clip" if clip else method
-        assert f"| 10{power} | {label} | {' | '.join(cells)} |" in text
+        begins = f"| 10{power} | {label} | {' | '.join(cells)} | {lines['curator memory']} | "
+        row = next(line for line in text.splitlines() if line.startswith(begins))
+        assert f"| {planned.noise_to_signal:.2g} |" in row
 
 
 def test_the_least_budget_is_where_something_stands_out():
