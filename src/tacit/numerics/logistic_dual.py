@@ -31,7 +31,7 @@ from tacit._types import Array, IntArray
 __all__ = ["DualPath", "dual_path", "is_small"]
 
 _LARGEST = 128  # rows: beyond, the library's blocked factors are faster
-_TALLEST = 1.75  # rows a feature: beyond, the features' side is smaller
+_TALLEST = 4.0  # rows a feature: beyond, the features' side is smaller
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
