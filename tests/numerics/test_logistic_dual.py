@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -107,3 +110,20 @@ def test_the_bits_of_small_tasks_do_not_depend_on_where_their_arrays_lie() -> No
         for i in range(6):
             alone = LogisticTasks(frame, tasks.take_tasks(np.array([i])))
             assert np.array_equal(alone.evidence(candidates)[0], together[i])
+
+
+FIRST_FIT = """
+import sys
+import numpy as np
+import tacit
+X = np.random.default_rng(0).normal(size=(90, 8))
+tacit.SharedPriorClassifier(200.0).fit(X, (X[:, 0] > 0).astype(int), tasks=np.arange(90) // 15)
+print("numba" in sys.modules)
+"""
+
+
+def test_a_first_fit_of_few_features_compiles_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -32,11 +32,12 @@ __all__ = ["DualPath", "dual_path", "is_small"]
 
 _LARGEST = 128  # rows: beyond, the library's blocked factors are faster
 _TALLEST = 4.0  # rows a feature: beyond, the features' side is smaller
+_NARROWEST = 12  # features: below, arrays are quick enough, and a first fit need not compile
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
     """Return whether tasks padded to so many rows are solved here."""
-    return n_rows <= min(_LARGEST, _TALLEST * n_features)
+    return n_features >= _NARROWEST and n_rows <= min(_LARGEST, _TALLEST * n_features)
 
 
 @dataclass(frozen=True)
