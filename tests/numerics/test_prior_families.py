@@ -53,7 +53,10 @@ def test_favour_is_each_tasks_own_and_moves_it_between_its_fit_and_the_shared_on
     fit = family_fit(tasks, loss, [family], favour=favour, intercept=True)
     alone = local_fit(tasks, loss)
     np.testing.assert_allclose(fit.coef[::2], alone.coef[::2], rtol=1e-6, atol=1e-6)
-    assert distance(fit, model)[1::2].max() < 0.01
+    moved = distance(fit, model)[1::2]
+    assert np.median(moved / distance(alone, model)[1::2]) < 0.05
+    if loss.name == "logistic":  # targets have a say in how far they follow
+        assert moved.max() < 0.01
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -90,3 +93,19 @@ def test_a_task_of_one_row_or_of_no_finite_fit_has_a_model():
     fit = family_fit(lone, SquaredLoss(), [family], favour=0.0, intercept=True)
     assert np.isfinite(fit.coef).all()
     assert np.isfinite(fit.intercept).all()
+
+
+def test_what_is_known_beforehand_does_not_overrule_rows_that_lose_by_it():
+    """Priors that shrink far too much, offered at odds of twenty to one, cost next to nothing."""
+    rng = np.random.default_rng(0)
+    models, task = rng.normal(size=(240, 6)), np.repeat(np.arange(240), 33)
+    X = rng.normal(size=(len(task), 6))
+    y = np.einsum("nd,nd->n", X, models[task]) + 2 * rng.normal(size=len(task))
+    tasks = TaskSet.from_arrays(X, y, task)
+    wrong = [Family(np.zeros((240, 6)), 0.02 * np.eye(6), (1.0, 2.0))]
+
+    def error(favour):
+        fit = family_fit(tasks, SquaredLoss(), wrong, favour=favour, intercept=True)
+        return 4 + np.mean(np.sum((fit.coef - models) ** 2, axis=1))
+
+    assert error(3.0) < 1.02 * error(-50.0)

@@ -35,6 +35,10 @@ __all__ = ["Family", "family_fit"]
 # Likelihood counts to these powers, and what a family gained only beyond so many standard errors.
 _TEMPER = {"squared": 0.5, "logistic": 0.25}
 _DOUBTFUL = 0.5
+# What speaks for sharing beforehand counts up to so many times what a task's own rows gain by the
+# best family; where they lose by all of them, something speaks against it. Labels tell too little
+# of it: there what is known beforehand counts as it is.
+_HEARD, _UNHEARD = 2.0, {"squared": -1.0, "logistic": np.inf}
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,9 @@ def _between(
 
     The strengths of a family are averaged softly first, as a task alone averages them. Families are
     then weighed by how much better than the task's own fit they tell rows that are left out, less
-    half the standard error of that: few rows cannot speak for a family by chance.
+    half the standard error of that: few rows cannot speak for a family by chance. Nor are they
+    overruled: that others have something in common does not say that it can be told under noise in
+    coordinates that suit this task, and if no family tells its rows better, ``favour`` is not heard.
     """
     means = np.stack([_mean(w, path.loo_errors) for w, path in zip(within, paths, strict=True)])
     means = np.maximum(means, np.finfo(float).tiny)
@@ -142,7 +148,8 @@ def _between(
         doubt = doubt / (2 * np.minimum(means[0], means))
     else:
         gain = tasks.counts * (means[0] - means)
-    score = _TEMPER[loss.name] * (gain - _DOUBTFUL * doubt) + favour - np.log(len(paths) - 1)
+    heard = np.minimum(favour, np.fmax(_HEARD * gain[1:].max(axis=0), _UNHEARD[loss.name]))
+    score = _TEMPER[loss.name] * (gain - _DOUBTFUL * doubt) + heard - np.log(len(paths) - 1)
     score[0] = 0.0
     by_task = np.ascontiguousarray(np.where(np.isfinite(score), score, -np.inf).T)
     return np.exp(by_task - logsumexp(by_task, axis=1, keepdims=True)).T

@@ -150,7 +150,8 @@ class Chain:
                 f"{self.path}: ledger format {version}, this version reads {SCHEMA_VERSION}; "
                 "use the version of tacit that wrote it"
             )
-        self._last(connection)
+        with self.reading():  # or another process could append between head and entries
+            self._last(connection)
 
     @property
     def version(self) -> int:
