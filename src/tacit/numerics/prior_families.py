@@ -137,7 +137,7 @@ def _between(
     then weighed by how much better than the task's own fit they tell rows that are left out, less
     half the standard error of that: few rows cannot speak for a family by chance. Nor are they
     overruled: that others have something in common does not say that it can be told under noise in
-    coordinates that suit this task, and if no family tells its rows better, ``favour`` is not heard.
+    coordinates that suit this task; if no family tells its rows better, ``favour`` is not heard.
     """
     means = np.stack([_mean(w, path.loo_errors) for w, path in zip(within, paths, strict=True)])
     means = np.maximum(means, np.finfo(float).tiny)
