@@ -9,12 +9,11 @@ adds up the log density ratios; half of the conversations choose a threshold, th
 
 With --only, the other rows stay as they are.
 
-Writes benchmarks/results/tightness.json, and the table between its markers in docs/mechanisms.md.
+Writes the table between its markers in docs/mechanisms.md, an estimator at a time.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from tacit.audit.tightness import audit_at_worst
 from tacit.privacy import Unit
 from tacit.tasks import TaskSet
 
-RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "mechanisms.md"
 BEGIN, END = "<!-- tightness: begin -->", "<!-- tightness: end -->"
 # What so few can still show: a Gaussian's whole curve is tested, a pure ε by one event.
@@ -97,36 +95,32 @@ def needed(row: dict[str, Any]) -> str:
     return known[0] if known else OTHERWISE
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [
-        "| Estimator | Claim | At least | Share | Runs a side | Attack | What a better one needs |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        releases = f"{row['n_releases']} × " if row["n_releases"] > 1 else ""
-        attack = f"{row['pair']}; {releases}{', '.join(row['mechanisms'])}"
-        lines.append(
-            f"| `{row['target']}` | ε = {row['claimed_epsilon']:g}, δ = {row['delta']:.0e} | "
-            f"ε ≥ {row['epsilon_lower']:.2f} | {row['tightness']:.2f} | {row['n_trials']} | "
-            f"{attack} | {needed(row)} |".replace("δ = 0e+00", "δ = 0")
-        )
-    return "\n".join(lines)
+HEADER = (
+    "| Estimator | Claim | At least | Share | Runs a side | Attack | What a better one needs |",
+    "|---|---|---|---|---|---|---|",
+)
+
+
+def line(row: dict[str, Any]) -> str:
+    releases = f"{row['n_releases']} × " if row["n_releases"] > 1 else ""
+    attack = f"{row['pair']}; {releases}{', '.join(row['mechanisms'])}"
+    return (
+        f"| `{row['target']}` | ε = {row['claimed_epsilon']:g}, δ = {row['delta']:.0e} | "
+        f"ε ≥ {row['epsilon_lower']:.2f} | {row['tightness']:.2f} | {row['n_trials']} | "
+        f"{attack} | {needed(row)} |".replace("δ = 0e+00", "δ = 0")
+    )
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    kept = RESULTS / "tightness.json"
-    renewed = {row["target"] for row in rows}
-    old = json.loads(kept.read_text()) if kept.exists() else []
-    rows = sorted(
-        [*rows, *(row for row in old if row["target"] not in renewed)],
-        key=lambda row: (row["target"], -row["claimed_epsilon"]),
-    )
-    kept.write_text(json.dumps(rows, indent=1))
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}")
+    """Put the lines of one estimator into the page; the others' stay as they are."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    known, after = rest.split(END)
+    name = f"| `{rows[0]['target']}` |"
+    others = [row for row in known.splitlines() if row.startswith("| `")]
+    lines = [row for row in others if not row.startswith(name)] + [line(row) for row in rows]
+    lines.sort(key=lambda row: row.split("|")[1])  # claims of one estimator in their order
+    table = "\n".join([*HEADER, *lines])
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
 
 
 def run(seconds: float, only: list[str] | None) -> None:

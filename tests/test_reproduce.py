@@ -169,3 +169,14 @@ def test_without_a_checkout_the_remedy_is_named(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataNotFound, match="TACIT_PAPERS"):
         reproduce.papers_folder()
+
+
+def test_a_figure_whose_extra_is_not_installed_says_so_before_it_runs(monkeypatch, tmp_path):
+    monkeypatch.setitem(_figures._MODULES, "neural", "no_such_module")
+    names = [name for name in reproduce.available() if reproduce.lacking(name)]
+    assert names == [name for name in reproduce.available() if name.startswith("private-federated")]
+    with pytest.raises(
+        InvalidInput, match=r"private-federated/fig2: pip install 'tacit\[neural\]'"
+    ):
+        reproduce.reproduce(["private-federated/fig2"], out=tmp_path, progress=False)
+    assert list(tmp_path.iterdir()) == []

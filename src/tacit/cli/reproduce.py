@@ -54,6 +54,9 @@ def reproduce(
         kept = [name for name in names if papers.keeps_results(name)] if every else names
         found = {name: papers.judge_recorded(name) for name in kept}
     else:
+        for name in [name for name in names if every and papers.lacking(name)]:
+            names.remove(name)
+            output.show(f"{name}: left out; pip install 'tacit[{papers.lacking(name)}]' to run it")
         cores = jobs or os.cpu_count() or 1
         shown = not (quiet or json)
         found = papers.reproduce(names, quick=quick, runs=runs, out=out, jobs=cores, progress=shown)

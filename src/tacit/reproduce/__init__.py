@@ -11,6 +11,7 @@ from tacit.reproduce._figures import (
     available,
     judge_recorded,
     keeps_results,
+    lacking,
     papers_folder,
     reproduce,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "judge",
     "judge_recorded",
     "keeps_results",
+    "lacking",
     "papers_folder",
     "reproduce",
 ]

@@ -22,10 +22,11 @@ from tacit.errors import DataNotFound, InvalidInput
 from tacit.reproduce._claims import Finding, judge, with_published
 from tacit.reproduce._record import Record
 
-__all__ = ["available", "judge_recorded", "keeps_results", "papers_folder", "reproduce"]
+__all__ = ["available", "judge_recorded", "keeps_results", "lacking", "papers_folder", "reproduce"]
 
 Config = dict[str, Any]
-_NO_SETTINGS = ("title", "claim", "runs", "quick_runs", "x", "quick_x")
+_NO_SETTINGS = ("title", "claim", "needs", "runs", "quick_runs", "x", "quick_x")
+_MODULES = {"neural": "jax"}  # what an extra of ours brings
 Measured = list[tuple[tuple[str, str, str], float]]
 
 
@@ -59,6 +60,12 @@ def _settings(name: str) -> tuple[Config, Path]:
         raise InvalidInput(f"figure={name!r}: must be one of {', '.join(figures)}")
     path = figures[name]
     return tomllib.loads(path.read_text(encoding="utf-8")), path
+
+
+def lacking(name: str) -> str | None:
+    """Return the extra that a figure ``needs`` and that is not installed, if there is one."""
+    extra = _settings(name)[0].get("needs")
+    return extra if extra and importlib.util.find_spec(_MODULES[extra]) is None else None
 
 
 def _paper(folder: Path) -> ModuleType:
@@ -187,6 +194,9 @@ def reproduce(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     settings = {name: _settings(name) for name in names}
+    for name in names:
+        if extra := lacking(name):
+            raise InvalidInput(f"{name}: pip install 'tacit[{extra}]' first")
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn())
     findings = {}
     context = get_context("forkserver" if sys.platform != "win32" else "spawn")
