@@ -15,9 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["Layer", "convolve", "dense", "initial", "lines_first", "pool", "rows_first"]
+from tacit.neural._winograd import WIDTH, corners
+
+__all__ = ["Layer", "convolve", "dense", "halved", "initial", "lines_first", "pool", "rows_first"]
 
 Layer = Mapping[str, Any]
+_ROWS = 16
+_FEWEST = 8  # channels from which products over channels alone are wide enough
 
 
 def initial(key: Any, *shape: int) -> Layer:
@@ -27,9 +31,34 @@ def initial(key: Any, *shape: int) -> Layer:
     return {"weight": weight, "bias": jnp.zeros(shape[-1], jnp.float32)}
 
 
+@jax.custom_vjp
+def _product(x: Any, weight: Any) -> Any:
+    return x @ weight
+
+
+def _product_forward(x: Any, weight: Any) -> tuple[Any, Any]:
+    return x @ weight, (x, weight)
+
+
+def _product_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
+    """Return both gradients; of few rows, that by the weights entry by entry.
+
+    As a product it would be written, read again and taken off the weights; as a sum of outer
+    products it is found where the weights are moved, and large weights pass the memory once.
+    """
+    x, weight = kept
+    by_x = slope @ weight.T
+    if len(x) > _ROWS:
+        return by_x, x.T @ slope
+    return by_x, sum(row[:, None] * out for row, out in zip(x, slope, strict=True))
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
 def dense(layer: Layer, x: Any) -> Any:
-    """Return x W + b."""
-    return x @ layer["weight"] + layer["bias"]
+    """Return x W + b of rows x (n, d)."""
+    return _product(x, layer["weight"]) + layer["bias"]
 
 
 def lines_first(x: Any) -> Any:
@@ -90,3 +119,12 @@ def pool(x: Any) -> Any:
             jax.lax.index_in_dim(pairs, 1, axis + 1, keepdims=False),
         )
     return x
+
+
+def halved(layer: Layer, x: Any) -> Any:
+    """Return the convolution of ``x``, lines first, halved by maximum pooling (no bias)."""
+    weight = layer["weight"]
+    if weight.shape[:-2] == (WIDTH, WIDTH) and weight.shape[-2] >= _FEWEST:
+        a, b, c, d = corners(weight, x)
+        return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
+    return pool(convolve(layer, x))

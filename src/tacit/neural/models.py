@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from tacit._check import positive_integer
 from tacit.errors import InvalidInput
-from tacit.neural._layers import convolve, dense, initial, lines_first, pool, rows_first
+from tacit.neural._layers import dense, halved, initial, lines_first, rows_first
 
 __all__ = ["Model", "image_cnn", "mlp", "multinomial_logistic", "sensor_cnn"]
 
@@ -159,7 +159,7 @@ def _convolutional(
         x = lines_first(x.reshape(-1, *shape))
         for name in ("conv1", "conv2"):
             # Bias and rectifier are monotone: after the maximum they see a quarter of the numbers.
-            x = jax.nn.relu(pool(convolve(params[name], x)) + params[name]["bias"])
+            x = jax.nn.relu(halved(params[name], x) + params[name]["bias"])
         x = jax.nn.relu(dense(params["dense1"], rows_first(x)))
         return dense(params["dense2"], x)
 
