@@ -53,9 +53,7 @@ while gate():
         learning_rate=RATE,
         clip=CLIP,
     ):
-        parts = clipped_sum(bound, jax.tree.leaves(done.updates))
-        for total, part in zip(totals, parts, strict=True):
-            total += part
+        clipped_sum(bound, jax.tree.leaves(done.updates), into=totals)
     released = noise.release(np.concatenate([t.ravel() for t in totals]), entropy).value
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
     leaves = [

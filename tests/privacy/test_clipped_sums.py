@@ -56,6 +56,35 @@ def test_sums_of_parcels_add_up_exactly_in_any_order():
         np.testing.assert_array_equal(total, first + second)
 
 
+@pytest.mark.parametrize("radius", [1.0, 0.3, np.inf])
+def test_earlier_sums_are_added_to_in_place(radius):
+    parts = messages(1, 3.0, b=9)
+    bound = VectorClip(radius)
+    sums = clipped_sum(bound, [part[:4] for part in parts])
+    again = clipped_sum(bound, [part[4:] for part in parts], into=sums)
+    for total, same, whole in zip(sums, again, clipped_sum(bound, parts), strict=True):
+        assert same is total
+        exact = radius < np.inf
+        np.testing.assert_allclose(total, whole, rtol=0 if exact else 1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda sums: sums[:2],
+        lambda sums: [*sums[:2], np.zeros(2)],
+        lambda sums: [*sums[:2], sums[2].astype(np.float32)],
+        lambda sums: [np.zeros((4, 3)).T, *sums[1:]],
+    ],
+)
+def test_sums_that_do_not_fit_are_refused_and_not_touched(wrong):
+    parts = messages(1, 3.0)
+    sums = wrong([np.zeros(part.shape[1:]) for part in parts])
+    with pytest.raises(InvalidInput, match="into: must be contiguous float64"):
+        clipped_sum(VectorClip(1.0), parts, into=sums)
+    assert not any(total.any() for total in sums)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("radius", [1.0, np.inf])
 def test_a_message_that_is_not_finite_counts_as_zero(bad, radius):

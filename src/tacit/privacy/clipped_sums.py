@@ -20,7 +20,7 @@ from tacit.privacy.bounds import VectorClip
 __all__ = ["clipped_sum"]
 
 _STEP_BITS = 30
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 
 
 def _blocks(part: NDArray[np.float32], number: int) -> Iterator[tuple[slice, AnyArray]]:
@@ -34,20 +34,28 @@ def _blocks(part: NDArray[np.float32], number: int) -> Iterator[tuple[slice, Any
 
 
 def _square(part: NDArray[np.float32], number: int) -> float:
-    return sum(float(np.einsum("j,j", block, block)) for _, block in _blocks(part, number))
+    total = 0.0
+    for _, block in _blocks(part, number):
+        np.multiply(block, block, out=block)
+        total += float(block.sum())
+    return total
 
 
-def _add_steps(
-    part: NDArray[np.float32], number: int, factor: float, total: NDArray[np.float64]
+def _add_clipped(
+    part: NDArray[np.float32], number: int, factor: float, step: float, total: NDArray[np.float64]
 ) -> None:
+    """Add one message times ``factor``, cut towards zero to multiples of ``step`` (a power of 2)."""
     for where, block in _blocks(part, number):
-        block *= factor
+        block *= factor / step
         np.trunc(block, out=block)
+        block *= step
         total[where] += block
 
 
 def clipped_sum(
-    bound: VectorClip, messages: Sequence[NDArray[np.float32]]
+    bound: VectorClip,
+    messages: Sequence[NDArray[np.float32]],
+    into: Sequence[NDArray[np.float64]] | None = None,
 ) -> list[NDArray[np.float64]]:
     """Return the sum over axis 0 of messages clipped jointly over all their parts.
 
@@ -57,6 +65,8 @@ def clipped_sum(
         The public radius.
     messages : sequence of float32 arrays (b, …)
         Parts of b messages; entry i of every part belongs to message i.
+    into : sequence of float64 arrays, or None
+        Earlier sums of the same bound, contiguous, which are added to and returned.
 
     Guarantee: as `VectorClip` and its exact sum. Norms are taken in float64, where squares of
     float32 numbers neither overflow nor vanish; their relative error is at most (D + 8)·2⁻⁵³ in any
@@ -67,22 +77,43 @@ def clipped_sum(
     parts = [part.reshape(len(part), -1) for part in messages]
     if not parts or any(part.dtype != np.float32 or len(part) != len(parts[0]) for part in parts):
         raise InvalidInput("messages: give at least one part, all float32 and of equal length")
+    sums = _begun(messages) if into is None else list(into)
+    _check_sums(sums, messages)
     if math.isinf(bound.radius):
         finite = np.all([np.isfinite(part).all(axis=1) for part in parts], axis=0)
-        return [part[finite].sum(axis=0, dtype=np.float64) for part in messages]
+        for total, part in zip(sums, messages, strict=True):
+            total += part[finite].sum(axis=0, dtype=np.float64)
+        return sums
     numbers = range(len(parts[0]))
-    squares = np.array([sum(_square(part, number) for part in parts) for number in numbers])
+    with np.errstate(invalid="ignore"):  # of infinite entries, whose message counts as zero
+        squares = np.array([sum(_square(part, number) for part in parts) for number in numbers])
     size = sum(part.shape[1] for part in parts)
     target = bound.radius * (1 - (size + 16) * 2.0**-52)
     norms = np.sqrt(squares)
     factors = np.divide(target, norms, out=np.ones_like(norms), where=norms > target)
     factors[~np.isfinite(squares)] = 0.0
     step = math.ldexp(1.0, math.frexp(bound.radius)[1] - _STEP_BITS)
-    sums = []
-    for part, shaped in zip(parts, messages, strict=True):
-        total = np.zeros(part.shape[1])
+    for part, total in zip(parts, sums, strict=True):
         for number in numbers:
             if factors[number]:
-                _add_steps(part, number, factors[number] / step, total)
-        sums.append((total * step).reshape(shaped.shape[1:]))
+                _add_clipped(part, number, factors[number], step, total.reshape(-1))
     return sums
+
+
+def _begun(messages: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float64]]:
+    return [np.zeros(part.shape[1:]) for part in messages]
+
+
+def _check_sums(
+    sums: Sequence[NDArray[np.float64]], messages: Sequence[NDArray[np.float32]]
+) -> None:
+    """Refuse sums that could not be added to in place, before any is."""
+    fits = len(sums) == len(messages) and all(
+        total.shape == part.shape[1:] and total.dtype == np.float64 and total.flags.c_contiguous
+        for total, part in zip(sums, messages, strict=False)
+    )
+    if not fits:
+        raise InvalidInput(
+            "into: must be contiguous float64 sums, one a part of the messages and of its shape; "
+            "use what an earlier call returned"
+        )
