@@ -12,14 +12,15 @@ jax = pytest.importorskip("jax", reason="needs the extra neural")
 import jax.numpy as jnp  # noqa: E402
 
 from tacit.neural import StackedRows  # noqa: E402
-from tacit.neural.rows import shuffled  # noqa: E402
+from tacit.neural.rows import order_of, shuffled  # noqa: E402
 
 MOST = 1100
 
 
 @jax.jit
 def places(count, seed, epoch):
-    return shuffled(jnp.minimum(jnp.arange(MOST), count - 1), count, jax.random.key(seed), epoch)
+    order = order_of(jax.random.key(seed), epoch)
+    return shuffled(jnp.minimum(jnp.arange(MOST), count - 1), count, order)
 
 
 def order(count, seed=0, epoch=0):
@@ -48,7 +49,8 @@ def test_a_row_is_anywhere_in_the_order_equally_often():
 
 def test_an_epoch_takes_every_row_once_and_pads_with_weight_zero():
     rows = StackedRows.of(np.arange(50.0).reshape(25, 2), np.arange(25), np.array([0, 2, 25]))
-    minibatch = jax.jit(lambda b: rows.of_task(1).minibatch(jax.random.key(0), 0, b, 10))
+    order = order_of(jax.random.key(0), 0)
+    minibatch = jax.jit(lambda b: rows.of_task(1).minibatch(order, b, 10))
     taken = [minibatch(b) for b in range(3)]
     seen = np.concatenate([np.asarray(y)[np.asarray(w) == 1] for _, y, w in taken])
     np.testing.assert_array_equal(np.sort(seen), np.arange(2, 25))

@@ -17,7 +17,7 @@ from tacit.errors import InvalidInput
 from tacit.neural.losses import CURVATURE, cross_entropy
 from tacit.neural.models import Model
 from tacit.neural.pulls import Minibatch, NoPull, Pull, Quadratic
-from tacit.neural.rows import Slice
+from tacit.neural.rows import Slice, order_of
 
 __all__ = ["LocalTraining", "Own", "local_turn"]
 
@@ -134,14 +134,20 @@ def _stochastic(
     n_batches = (rows.count + size - 1) // size
     importance = _importance(training, centre, rows)
 
-    def step(s: Any, params: Any) -> Any:
-        batch = rows.minibatch(own.key, s // n_batches, s % n_batches, size)
-        gradient = jax.grad(
-            lambda p: _objective(training, p, centre, importance, own.strength, batch)
-        )(params)
-        return jax.tree.map(lambda p, g: p - own.rate * g, params, gradient)
+    def epoch(number: Any, params: Any) -> Any:
+        order, done = order_of(own.key, number), number * n_batches
 
-    return jax.lax.fori_loop(0, n_steps, step, start)
+        def step(b: Any, params: Any) -> Any:
+            batch = rows.minibatch(order, b, size)
+            gradient = jax.grad(
+                lambda p: _objective(training, p, centre, importance, own.strength, batch)
+            )(params)
+            return jax.tree.map(lambda p, g: p - own.rate * g, params, gradient)
+
+        return jax.lax.fori_loop(0, jnp.minimum(n_batches, n_steps - done), step, params)
+
+    n_epochs = (n_steps + n_batches - 1) // jnp.maximum(n_batches, 1)
+    return jax.lax.fori_loop(0, n_epochs, epoch, start)
 
 
 def _descended(

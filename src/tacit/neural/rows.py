@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tacit._types import IntArray
 from tacit.errors import InvalidInput
 
-__all__ = ["Slice", "StackedRows", "shuffled"]
+__all__ = ["Slice", "StackedRows", "order_of", "shuffled"]
 
 
 @jax.tree_util.register_dataclass
@@ -72,12 +72,17 @@ class Slice:
         real = position < self.count
         return *self.take(jnp.minimum(position, self.count - 1)), real.astype(jnp.float32)
 
-    def minibatch(self, key: Any, epoch: Any, batch: Any, size: int) -> tuple[Any, Any, Any]:
-        """Return X, y and weights (1, or 0 in the padding) of one minibatch of an epoch."""
+    def minibatch(self, order: Any, batch: Any, size: int) -> tuple[Any, Any, Any]:
+        """Return X, y and weights (1, or 0 in the padding) of one minibatch of an epoch's order."""
         position = batch * size + jnp.arange(size)
         real = position < self.count
-        index = shuffled(jnp.minimum(position, self.count - 1), self.count, key, epoch)
+        index = shuffled(jnp.minimum(position, self.count - 1), self.count, order)
         return *self.take(index), real.astype(jnp.float32)
+
+
+def order_of(key: Any, epoch: Any) -> Any:
+    """Return what `shuffled` needs to know of the key's order in an epoch."""
+    return jax.random.bits(jax.random.fold_in(key, epoch), (4,), jnp.uint32)
 
 
 def _mixed(words: Any) -> Any:
@@ -87,20 +92,19 @@ def _mixed(words: Any) -> Any:
     return words ^ (words >> 16)
 
 
-def shuffled(position: Any, count: Any, key: Any, epoch: Any) -> Any:
-    """Return where ``position`` (n,) of 0 … count − 1 goes in the key's permutation of the epoch.
+def shuffled(position: Any, count: Any, order: Any) -> Any:
+    """Return where ``position`` (n,) of 0 … count − 1 goes in the permutation of an `order_of`.
 
     A Feistel network on the next power of four, walked until it lands below ``count``: every
     entry by itself, so that order needs no padded buffer, no sort and nothing of any other task.
     """
-    rounds = jax.random.bits(jax.random.fold_in(key, epoch), (4,), jnp.uint32)
     bits = 32 - jax.lax.clz(jnp.maximum(count, 2).astype(jnp.uint32) - 1)
     half = (bits + 1) // 2
     mask = (jnp.uint32(1) << half) - 1
 
     def network(value: Any) -> Any:
         left, right = value >> half, value & mask
-        for word in rounds:
+        for word in order:
             left, right = right, left ^ (_mixed(right ^ word) & mask)
         return (left << half) | right
 
