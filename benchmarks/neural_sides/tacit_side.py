@@ -38,9 +38,13 @@ entropy = SystemEntropy()
 keys = entropy.words(CLIENTS).view(np.uint32).reshape(CLIENTS, 2)
 bound, noise = VectorClip(CLIP), Gaussian(sensitivity=CLIP, noise_multiplier=NOISE)
 leaves, form = jax.tree.flatten(model.opening())
+ends = np.cumsum([leaf.size for leaf in leaves])
+total = np.empty(ends[-1])  # one vector, added to where each part stands
+parts = zip(np.split(total, ends[:-1]), leaves, strict=True)
+totals = [part.reshape(leaf.shape) for part, leaf in parts]
 gate, chosen, turn = Gate(), cohorts(), 0
 while gate():
-    totals = [np.zeros(leaf.shape) for leaf in leaves]
+    total[:] = 0.0
     for done in neural.train_cohort(
         training,
         rows,
@@ -54,10 +58,10 @@ while gate():
         clip=CLIP,
     ):
         clipped_sum(bound, jax.tree.leaves(done.updates), into=totals)
-    released = noise.release(np.concatenate([t.ravel() for t in totals]), entropy).value
-    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+    released = np.asarray(noise.release(total, entropy).value)
     leaves = [
-        (np.asarray(leaf) + part.reshape(leaf.shape) / COHORT).astype(np.float32)
-        for leaf, part in zip(leaves, np.split(np.asarray(released), ends), strict=True)
+        np.asarray(leaf) + (part / COHORT).astype(np.float32).reshape(leaf.shape)
+        for leaf, part in zip(leaves, np.split(released, ends[:-1]), strict=True)
     ]
+    del released
     turn += 1

@@ -11,8 +11,25 @@ jax = pytest.importorskip("jax", reason="needs the extra neural")
 
 import jax.numpy as jnp  # noqa: E402
 
-from tacit.neural import Model, image_cnn, mlp, multinomial_logistic, sensor_cnn  # noqa: E402
-from tacit.neural._layers import convolve, lines_first, pool, rows_first  # noqa: E402
+from tacit.neural import (  # noqa: E402
+    LocalTraining,
+    Model,
+    NoPull,
+    StackedRows,
+    image_cnn,
+    mlp,
+    multinomial_logistic,
+    sensor_cnn,
+    train_cohort,
+)
+from tacit.neural._layers import (  # noqa: E402
+    convolve,
+    dense,
+    halved,
+    lines_first,
+    pool,
+    rows_first,
+)
 
 READY = {
     "logistic": (multinomial_logistic(12, 3), (12,), 3),
@@ -73,6 +90,87 @@ def test_pooling_takes_the_maximum_of_squares_and_cuts_an_odd_edge():
     expected = x[:, :4].reshape(2, 2, 2, 2, 2, 3).max(axis=(2, 4))
     found = rows_first(pool(lines_first(jnp.asarray(x))))
     np.testing.assert_array_equal(found, expected.reshape(2, -1))
+
+
+def pooled_by_xla(weight, x):
+    rows = jax.lax.conv_general_dilated(
+        x, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    return jax.lax.reduce_window(rows, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def assert_close(found, expected, relative):
+    for got, wanted in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=relative * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("shape", [(3, 14, 14, 32), (2, 9, 8, 12), (2, 2, 7, 8)])
+def test_fewer_products_give_the_pooled_convolution_and_its_gradients(shape):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    weight = rng.standard_normal((5, 5, shape[-1], 6), dtype=np.float32)
+
+    def found(weight, x):
+        return rows_first(halved({"weight": weight}, lines_first(x)))
+
+    def expected(weight, x):
+        return pooled_by_xla(weight, x).reshape(len(x), -1)
+
+    back = rng.standard_normal((shape[0], shape[1] // 2 * (shape[2] // 2) * 6), dtype=np.float32)
+
+    def all_of(form):
+        outputs, pull = jax.vjp(form, weight, x)
+        return outputs, pull(back)
+
+    (got, slopes), (wanted, wanted_slopes) = (
+        jax.jit(all_of, static_argnums=0)(f) for f in (found, expected)
+    )
+    assert_close(got, wanted, 1e-5)
+    assert_close(slopes, wanted_slopes, 2e-5)
+
+
+@pytest.mark.parametrize("n_rows", [3, 40])
+def test_gradients_of_a_dense_layer_are_those_of_a_product(n_rows):
+    rng = np.random.default_rng(0)
+    x, weight, bias, back = (
+        rng.standard_normal(shape, dtype=np.float32)
+        for shape in ((n_rows, 7), (7, 5), (5,), (n_rows, 5))
+    )
+    layer = {"weight": weight, "bias": bias}
+    found = jax.vjp(dense, layer, x)[1](back)
+    expected = {"bias": back.sum(axis=0), "weight": x.T @ back}, back @ weight.T
+    assert_close(found, expected, 1e-6)
+
+
+def test_a_turn_of_the_image_network_is_that_of_plain_layers():
+    def plain(params, x):
+        x = x.reshape(-1, 28, 28, 1)
+        for name in ("conv1", "conv2"):
+            x = jax.nn.relu(pooled_by_xla(params[name]["weight"], x) + params[name]["bias"])
+        x = x.reshape(len(x), -1)
+        x = jax.nn.relu(x @ params["dense1"]["weight"] + params["dense1"]["bias"])
+        return x @ params["dense2"]["weight"] + params["dense2"]["bias"]
+
+    model = image_cnn(10)
+    rng = np.random.default_rng(0)
+    X, y = rng.random((5, 784), dtype=np.float32), rng.integers(0, 10, 5)
+    rows = StackedRows.of(X, y, np.array([0, 5]))
+    ends = []
+    for network in (model, Model(model.init, plain)):
+        training = LocalTraining(network, pull=NoPull(), batch_size=3)
+        (turn,) = train_cohort(
+            training,
+            rows,
+            np.arange(1),
+            centre=model.opening(),
+            models=None,
+            keys=np.zeros((1, 2), np.uint32),
+            turn=0,
+            strength=0.0,
+            learning_rate=0.05,
+        )
+        ends.append(turn.updates)
+    assert_close(*ends, 1e-5)
 
 
 def test_the_opening_is_a_constant_of_the_seed():

@@ -80,9 +80,7 @@ def corners(weight: Any, x: Any) -> list[Any]:
     tall, wide, outputs = lines // 2, width // 2, weight.shape[-1]
     border = [(2, 2 * half + 2 - length) for half, length in ((tall, lines), (wide, width))]
     x = jnp.pad(x, (border[0], (0, 0), border[1], (0, 0)))
-    filters = (_FILTERS @ weight.reshape(WIDTH**2, -1)).reshape(
-        _POINTS, _POINTS, channels, outputs
-    )
+    filters = (_FILTERS @ weight.reshape(WIDTH**2, -1)).reshape(_POINTS, _POINTS, channels, outputs)
     # A barrier keeps a stage from being computed again for every one of the next.
     taps = _windows(x, 0)
     by_line = jax.lax.optimization_barrier(jnp.stack([_combined(row, taps) for row in _INPUT]))

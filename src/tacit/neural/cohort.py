@@ -11,7 +11,6 @@ not depend on how many there are. On a GPU there is one stream.
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +25,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.neural._local import LocalTraining, Own, local_turn
+from tacit.neural._memory import give_back
 from tacit.neural.rows import StackedRows
 from tacit.numerics.threads import n_threads
 
@@ -93,17 +93,12 @@ _begun: set[Any] = set()
 
 
 def _first(kind: Any, run: Callable[[], Any]) -> Any:
-    """Run what may have to be compiled: once, though several streams ask for it.
-
-    The compiler leaves a hundred megabytes to the allocator, which are given back.
-    """
+    """Run what may have to be compiled: once, though several streams ask for it."""
     with _compiling:
         done = run()
         if kind not in _begun:
             _begun.add(kind)
-            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library
-            if trim is not None:
-                trim(0)
+            give_back()
     return done
 
 

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 from tacit._check import positive_integer
 from tacit.errors import InvalidInput
 from tacit.neural._layers import dense, halved, initial, lines_first, rows_first
+from tacit.neural._memory import give_back
 
 __all__ = ["Model", "image_cnn", "mlp", "multinomial_logistic", "sensor_cnn"]
 
@@ -57,7 +58,8 @@ class Model:
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
-        params = jax.jit(self.init)(jax.random.key(seed))
+        params = jax.block_until_ready(jax.jit(self.init)(jax.random.key(seed)))
+        give_back()
         for path, leaf in jax.tree_util.tree_leaves_with_path(params):
             if leaf.dtype != jnp.float32:
                 name = jax.tree_util.keystr(path)

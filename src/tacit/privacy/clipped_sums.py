@@ -44,7 +44,7 @@ def _square(part: NDArray[np.float32], number: int) -> float:
 def _add_clipped(
     part: NDArray[np.float32], number: int, factor: float, step: float, total: NDArray[np.float64]
 ) -> None:
-    """Add one message times ``factor``, cut towards zero to multiples of ``step`` (a power of 2)."""
+    """Add one message times ``factor``, cut towards zero to multiples of ``step``, a power of 2."""
     for where, block in _blocks(part, number):
         block *= factor / step
         np.trunc(block, out=block)
