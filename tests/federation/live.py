@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -71,7 +72,7 @@ class Live:
         self.house = House.begin(place / "coordinator", "live", "localhost", free_port(), base)
         for name in names:
             self._joined(name)
-        self.processes = {}
+        self.processes, self.making = {}, threading.Lock()
 
     def _joined(self, name):
         home, federation = self.place / name, self.house.federation
@@ -131,9 +132,10 @@ class Live:
 
     def folder(self, terms):
         place = self.house.folder / "runs" / terms.run
-        if not place.exists():
-            place.mkdir(parents=True)
-            terms.save(place / "terms.json")
+        with self.making:  # asked for by the thread that runs it and by the one that looks
+            if not place.exists():
+                place.mkdir(parents=True)
+                terms.save(place / "terms.json")
         return place
 
     def run(self, terms, seconds=180.0):

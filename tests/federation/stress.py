@@ -3,7 +3,7 @@
     python -m tests.federation.stress equal kills refusals malformed [--kills 40] [--out FILE]
 
 Without names all rows are shown. Every row prints what it found and appends it, as a line of JSON,
-to the file; ``table`` prints the file as one table.
+to the file; ``table`` prints the file as one table. The exit code is 1 if a row was not held.
 """
 
 from __future__ import annotations
@@ -360,7 +360,11 @@ def main():
         table(asked.out)
         return
 
+    missed = []
+
     def say(name, held, found):
+        if not held:
+            missed.append(name)
         print(f"{'held' if held else 'NOT HELD'}: {name}: {found}", flush=True)
         with asked.out.open("a") as file:
             row = {"name": name, "held": bool(held), "found": str(found)}
@@ -382,6 +386,8 @@ def main():
         if live is not None:
             live.stop()
         shutil.rmtree(place, ignore_errors=True)
+    if missed:
+        raise SystemExit("not held: " + ", ".join(missed))
 
 
 if __name__ == "__main__":
