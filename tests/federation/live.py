@@ -168,7 +168,7 @@ class Live:
             return {(line.data, line.unit): line.n_charges for line in ledger.lines()}
 
     def charged(self, before):
-        """Return how often every site was charged since: 0 if it was not, a tuple if lines disagree.
+        """Return how often every site was charged since; a tuple if its lines disagree.
 
         A run that hides a whole site counts for its rows, too, where the ledger has a line of them:
         lines that were charged must have been charged alike.
