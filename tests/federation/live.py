@@ -170,12 +170,13 @@ class Live:
     def charged(self, before):
         """Return how often every site was charged since; a tuple if its lines disagree.
 
-        A run that hides a whole site counts for its rows, too, where the ledger has a line of them:
-        lines that were charged must have been charged alike.
+        A run that hides a whole site counts for its rows, too: a line of rows, where there is one,
+        is charged alike, and begins with what was charged before.
         """
         found = {}
         for name, lines in self.charges().items():
-            more = {count - before[name].get(line, 0) for line, count in lines.items()} - {0}
+            so_far = max(before[name].values(), default=0)
+            more = {count - before[name].get(line, so_far) for line, count in lines.items()} - {0}
             found[name] = more.pop() if len(more) == 1 else tuple(sorted(more)) or 0
         return found
 
