@@ -31,11 +31,6 @@ def initial(key: Any, *shape: int) -> Layer:
     return {"weight": weight, "bias": jnp.zeros(shape[-1], jnp.float32)}
 
 
-@jax.custom_vjp
-def _product(x: Any, weight: Any) -> Any:
-    return x @ weight
-
-
 def _product_forward(x: Any, weight: Any) -> tuple[Any, Any]:
     return x @ weight, (x, weight)
 
@@ -53,6 +48,7 @@ def _product_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
     return by_x, sum(row[:, None] * out for row, out in zip(x, slope, strict=True))
 
 
+_product: Any = jax.custom_vjp(lambda x, weight: x @ weight)
 _product.defvjp(_product_forward, _product_backward)
 
 
