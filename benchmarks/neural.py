@@ -187,7 +187,8 @@ def measure(model: str, pythons: dict[str, Path], turns: int, peak: float) -> li
     """Return a row for every side."""
     threads = len(os.sched_getaffinity(0))
     starts = [(name, name, threads) for name in pythons]
-    starts += [(f"{name} (1 thread)", name, 1) for name in ONE_THREAD_TOO if name in pythons]
+    if threads > 1:
+        starts += [(f"{name} (1 thread)", name, 1) for name in ONE_THREAD_TOO if name in pythons]
     sides = []
     for label, name, count in starts:
         side = Side(label, pythons[name], model, count)
