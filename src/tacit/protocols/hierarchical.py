@@ -269,10 +269,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
-        mean = reading.shrunk(deviation * public.length, root, self.n_tasks, self.plan)
+        mean, noise = reading.settled(
+            deviation * public.length, root, self.n_tasks, self.plan, self.n_features
+        )
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
-        noise = reading.noise(deviation * public.length, self.n_tasks, self.plan)
         return replace(public, mean=public.start if mean is None else mean, noise=noise)
 
     def _read_moment(
