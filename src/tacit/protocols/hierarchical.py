@@ -301,7 +301,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         for number, shape in enumerate(public.shapes):
             if shape is not None:
                 means[number, :d] = start[:d] + root * shaped_mean(moved, public.noise, shape)
-        return grid(means, d, loss, public.shapes), alone(start, d, loss)
+        # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
+        free = np.append(start[:d], mean[d:])
+        return grid(means, d, loss, public.shapes), alone(free, d, loss)
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
