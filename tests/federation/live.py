@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -71,7 +72,7 @@ class Live:
         self.house = House.begin(place / "coordinator", "live", "localhost", free_port(), base)
         for name in names:
             self._joined(name)
-        self.processes = {}
+        self.processes, self.making = {}, threading.Lock()
 
     def _joined(self, name):
         home, federation = self.place / name, self.house.federation
@@ -131,9 +132,10 @@ class Live:
 
     def folder(self, terms):
         place = self.house.folder / "runs" / terms.run
-        if not place.exists():
-            place.mkdir(parents=True)
-            terms.save(place / "terms.json")
+        with self.making:  # asked for by the thread that runs it and by the one that looks
+            if not place.exists():
+                place.mkdir(parents=True)
+                terms.save(place / "terms.json")
         return place
 
     def run(self, terms, seconds=180.0):
@@ -154,12 +156,29 @@ class Live:
     def board(self, terms):
         return Billboard.load(self.folder(terms) / "own" / "releases")
 
-    def charges(self, name):
+    def charges(self):
+        """Return the number of charges on every line of every site's ledger."""
+        return {name: self._lines(name) for name in self.names}
+
+    def _lines(self, name):
         path = self.place / name / "state" / "ledger.db"
         if not path.exists():
-            return 0
+            return {}
         with Ledger(path) as ledger:
-            return sum(line.n_charges for line in ledger.lines())
+            return {(line.data, line.unit): line.n_charges for line in ledger.lines()}
+
+    def charged(self, before):
+        """Return how often every site was charged since; a tuple if its lines disagree.
+
+        A run that hides a whole site counts for its rows, too: a line of rows, where there is one,
+        is charged alike, and begins with what was charged before.
+        """
+        found = {}
+        for name, lines in self.charges().items():
+            so_far = max(before[name].values(), default=0)
+            more = {count - before[name].get(line, so_far) for line, count in lines.items()} - {0}
+            found[name] = more.pop() if len(more) == 1 else tuple(sorted(more)) or 0
+        return found
 
     def local(self, terms):
         settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}
