@@ -60,9 +60,7 @@ class HierarchicalPublic:
         found = self.spectrum.covariance() / np.outer(self.frame.scale, self.frame.scale)
         return np.asarray(found * (len(found) / np.trace(found)))
 
-    def with_shapes(
-        self, *families: tuple[Shape, tuple[Array, ...], int]
-    ) -> HierarchicalPublic:
+    def with_shapes(self, *families: tuple[Shape, tuple[Array, ...], int]) -> HierarchicalPublic:
         """Return what is known with families of ever sharper shapes, beside no shape at all.
 
         A family is what was read, its shapes, and how many numbers they were chosen by. The first

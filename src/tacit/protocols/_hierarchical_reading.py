@@ -189,12 +189,13 @@ class MeanReading:
         moved = (self.mean - self.start) / root
         slopes, levels = moved[..., :n_features], moved[..., n_features:]
         noise = self._noise(slice(0, n_features), root, deviation / n_tasks, plan)
-        found, kept = sparse_mean(slopes, noise), _kept_by_noise(slopes, noise)
+        if _kept_by_noise(moved, noise) == 0:
+            return None, noise
+        found = sparse_mean(slopes, noise)
         if levels.size:
             left = self._noise(slice(n_features, None), root, deviation / n_tasks, plan)
-            part = _kept_by_noise(levels, left)
-            found, kept = np.concatenate([found, part * levels], axis=-1), max(kept, part)
-        return (self.start + root * found if kept > 0 else None), noise
+            found = np.concatenate([found, _kept_by_noise(levels, left) * levels], axis=-1)
+        return self.start + root * found, noise
 
     def _noise(self, part: slice, root: Array, noise: float, plan: Plan) -> float:
         """Return the deviation of the noise left on a coordinate of the mean.
