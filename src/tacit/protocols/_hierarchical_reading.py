@@ -50,7 +50,8 @@ _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # Part of an error in the mean that the next scores take back: to choose from, usually, and how far
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
-_SHARES = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999)  # of slopes that have a mean
+# Slopes of a mean: shares that may be large, and the size of the others relative to them.
+_SHARES, _SMALL = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2
 
 
 def _kernel(positions: Array) -> Array:
@@ -246,23 +247,26 @@ def _kept_by_noise(moved: Array, noise: float) -> float:
 def sparse_mean(moved: Array, noise: float) -> Array:
     """Return ``moved`` = shift + noise·N(0, I) without what noise explains, number by number.
 
-    Of the shift's numbers a share is N(0, s²) and the others are zero (a spike and a slab); each
-    gets its posterior mean, averaged over shares and sizes s by their likelihood. Where the shift
-    is all of one size this is James and Stein's estimate, where it is sparse it keeps the few.
+    Of the shift's numbers a share is N(0, s²), the others are N(0, (0.2·s)²); each gets its
+    posterior mean, averaged over shares and sizes s by their likelihood. Where the shift is all of
+    one size this is about James and Stein's estimate, where few are large it keeps those.
     """
     if noise <= 0:
         return moved
     flat = (moved / noise).ravel()
     largest = max(float(np.abs(flat).max()), 1.0)
     sizes = np.geomspace(0.3, 2 * largest, 24) ** 2
-    kept = sizes / (1 + sizes)
-    # log of slab over spike, number by number
-    odds = 0.5 * (kept * (flat * flat)[:, None] - np.log1p(sizes))
+    small = _SMALL**2 * sizes
+    kept, less = sizes / (1 + sizes), small / (1 + small)
+    # log of large over small, number by number
+    odds = 0.5 * ((kept - less) * (flat * flat)[:, None] - np.log1p(sizes) + np.log1p(small))
     shares = np.array(_SHARES)[:, None, None]
     mixed = np.logaddexp(np.log1p(-shares), np.log(shares) + odds)
-    weights = mixed.sum(axis=1)
+    alone = 0.5 * (less * (flat * flat)[:, None] - np.log1p(small))
+    weights = (mixed + alone).sum(axis=1)
     weights = np.exp(weights - weights.max())
-    inside = np.exp(np.log(shares) + odds - mixed) * kept
+    large = np.exp(np.log(shares) + odds - mixed)
+    inside = large * kept + (1 - large) * less
     means = (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
     return np.asarray(noise * (flat * means).reshape(moved.shape))
 
