@@ -56,12 +56,13 @@ PEERS: dict[str, list[list[str]]] = {
     "opacus": [["torch", "opacus"]],
     "pfl": [["pfl"]],
 }
+SAME = {"fl4health": "flwr", "opacus": "jax_privacy", "pfl": "flwr"}  # whose settings they have
 OURS = {
     "SharedPrior": "a whole task",
     "LowRank": "a whole task",
     "SharedMoments": "a row",
 }
-Values = dict[tuple[str, str, str], float]  # by library and method, what is protected, and ε
+Values = dict[tuple[str, str, str], list[float]]  # by library and method, what it protects, ε
 
 
 def split(run: int) -> tuple[TaskSet, TaskSet]:
@@ -75,7 +76,7 @@ def nmse(answers: np.ndarray, test: TaskSet) -> float:
     return float(np.mean((answers - y) ** 2) / np.var(y))
 
 
-def ours(run: int) -> Values:
+def ours(run: int) -> dict[tuple[str, str, str], float]:
     train, test = split(run)
     rows, asked = train.task_of_row, test.task_of_row
     found = {}
@@ -134,7 +135,7 @@ def asked_of(
             )
         done = subprocess.run(
             [python, SIDES / f"{peer}_side.py", mode, json.dumps(EPSILONS), *paths],
-            input=json.dumps(_tuned().get(peer, {})),
+            input=json.dumps(_choices(peer)),
             stdout=subprocess.PIPE,
             stderr=None if mode == "tune" else subprocess.PIPE,
             text=True,
@@ -150,6 +151,11 @@ def _tuned() -> dict[str, Any]:
     return json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
 
 
+def _choices(peer: str) -> dict[str, Any]:
+    kept = _tuned()
+    return kept.get(SAME.get(peer, peer), {}) | kept.get(peer, {})
+
+
 def tune(peer: str, python: Path) -> None:
     """Keep a peer's best settings, and say where a grid's edge was hit."""
     methods = asked_of(peer, python, "tune", TUNING_DRAWS)["methods"]
@@ -157,17 +163,17 @@ def tune(peer: str, python: Path) -> None:
     TUNED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def theirs(peer: str, python: Path, run: int, factor: float) -> Values:
-    body = asked_of(peer, python, "run", (run,), factor)
-    print(f"{peer}, run {run}: {body['seconds']} s", file=sys.stderr)
+def theirs(peer: str, python: Path, runs: tuple[int, ...], factor: float) -> Values:
+    body = asked_of(peer, python, "run", runs, factor)
+    print(f"{peer}: {body['seconds']} s", file=sys.stderr)
     return {
-        (f"{peer} {body['version']}, {name}", method["protects"], level): value
+        (f"{peer} {body['version']}, {name}", method["protects"], level): values
         for name, method in body["methods"].items()
-        for level, value in method["levels"].items()
+        for level, values in method["levels"].items()
     }
 
 
-def table(found: dict[tuple[str, str, str], list[float]]) -> str:
+def table(found: Values) -> str:
     """Return a line a method, with a column for each ε."""
     levels = [f"{epsilon:g}" for epsilon in EPSILONS] + ["none"]
     lines = [
@@ -198,13 +204,13 @@ def main() -> None:
         for peer, python in ready.items():
             tune(peer, python)
         return
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for run in range(options.runs):
-        results = ours(run)
-        for peer, python in ready.items():
-            results |= theirs(peer, python, run, NEIGHBOURS[options.neighbours])
-        for key, value in results.items():
+    found: Values = {}
+    runs = tuple(range(options.runs))
+    for run in runs:
+        for key, value in ours(run).items():
             found.setdefault(key, []).append(value)
+    for peer, python in ready.items():
+        found |= theirs(peer, python, runs, NEIGHBOURS[options.neighbours])
     print(table(found))
     for peer, python in pythons.items():
         if isinstance(python, str):

@@ -77,7 +77,7 @@ if __name__ == "__main__":
     main(
         flwr.__version__,
         {
-            "FedAvg, linear": Method(federated, PROTECTS, GRID),
-            "FedAvg, then fine-tuned at home": Method(federated, PROTECTS, GRID | LAST),
+            "FedAvg, linear": Method(federated, PROTECTS, GRID, reach=2),
+            "FedAvg, then fine-tuned at home": Method(federated, PROTECTS, GRID | LAST, reach=2),
         },
     )

@@ -85,9 +85,12 @@ GRID = {
 }
 
 if __name__ == "__main__":
-    rows = Method(functools.partial(trained, units=by_rows), "a row", GRID)
+    rows = Method(functools.partial(trained, units=by_rows), "a row", GRID, reach=2)
     tasks = Method(
-        functools.partial(trained, units=by_tasks), "a whole task, by a trusted server", GRID
+        functools.partial(trained, units=by_tasks),
+        "a whole task, by a trusted server",
+        GRID,
+        reach=2,
     )
     version = importlib.metadata.version("jax_privacy")
     main(version, {"linear, all rows, DP-SGD": rows, "linear, a task's gradient clipped": tasks})

@@ -8,7 +8,7 @@ from mutar import DirtyModel
 from side import Method, Split, main
 
 
-def dirty(split: Split, epsilon: None, alpha: float, beta: float) -> np.ndarray:  # noqa: ARG001
+def dirty(split: Split, epsilon: None, alpha: float, beta: float) -> np.ndarray:
     fewest = min(int((split.task == name).sum()) for name in split.names)
     rows = [np.flatnonzero(split.task == name)[:fewest] for name in split.names]
     y = np.stack([split.y[r] for r in rows])

@@ -1,10 +1,10 @@
 """What every side does: read splits, tune a peer's settings or run them, print nMSE as JSON.
 
     python X_side.py tune '[1, 10]' split-1000.npz split-1001.npz
-    python X_side.py run '[1, 10]' split-0.npz < choices.json
+    python X_side.py run '[1, 10]' split-0.npz split-1.npz < choices.json
 
-Runs in the peer's environment, so it needs nothing but NumPy. Targets are brought to [−1, 1] by their
-public range, 0 to 70, and answers are cut to it.
+Runs in the peer's environment, so it needs nothing but NumPy. Targets are brought to [−1, 1] by
+their public range, 0 to 70, and answers are cut to it.
 """
 
 from __future__ import annotations
@@ -80,64 +80,69 @@ class Home:
 
 
 def ended(split: Split, homes: Sequence[Home], weights: np.ndarray, ending: int) -> np.ndarray:
-    """Return answers of shared weights after so many last steps at every home, which tell nobody."""
+    """Return answers of shared weights after so many last steps at every home."""
     return split.predict(np.stack([h.stepped(weights, ending) for h in homes]) / math.sqrt(2))
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to use a peer: answers of a split at an ε (none if it is not private), and its grid."""
+    """A way to use a peer: answers of a split at an ε (none if it is not private), and its grid.
+
+    Without a grid it has the settings that another peer's method of the same name was given.
+    """
 
     fit: Callable[..., np.ndarray]
     protects: str
-    grid: Mapping[str, Sequence[Any]]
+    grid: Mapping[str, Sequence[Any]] | None = None
     private: bool = True
+    reach: int = 1  # how many parameters change in a step on the grid: 2 where a fit is cheap
 
     def levels(self, epsilons: Sequence[float]) -> list[float | None]:
         """Return the ε at which it is run."""
         return list(epsilons) if self.private else [None]
 
-    def score(self, splits: Sequence[Split], epsilon: float | None, choice: Choice) -> float:
-        """Return the mean error over splits."""
-        return float(np.mean([s.nmse(self.fit(s, epsilon, **choice)) for s in splits]))
+    def errors(self, splits: Sequence[Split], epsilon: float | None, choice: Choice) -> list[float]:
+        """Return the error on each split."""
+        return [split.nmse(self.fit(split, epsilon, **choice)) for split in splits]
 
     def tuned(self, splits: Sequence[Split], epsilon: float | None) -> dict[str, Any]:
-        """Return the choice at which no step along one or two parameters of the grid helps."""
+        """Return the choice at which no step on the grid helps."""
         tried: dict[tuple[Any, ...], float] = {}
+        grid = self.grid or {}
 
         def at(choice: Choice) -> float:
             key = tuple(choice.values())
             if key not in tried:
-                tried[key] = self.score(splits, epsilon, choice)
+                tried[key] = float(np.mean(self.errors(splits, epsilon, choice)))
             return tried[key]
 
-        best = {name: values[len(values) // 2] for name, values in self.grid.items()}
-        while better := next((c for c in self._beside(best) if at(c) < GAIN * at(best)), None):
+        best = {name: values[len(values) // 2] for name, values in grid.items()}
+        while better := next(
+            (c for c in beside(grid, best, self.reach) if at(c) < GAIN * at(best)), None
+        ):
             best = better
         return {
             "best": best,
             "error": round(at(best), 4),
             "tried": len(tried),
-            "edges": [name for name, value in best.items() if self._is_edge(name, value)],
+            "edges": [name for name, value in best.items() if is_edge(grid[name], value)],
         }
 
-    def _beside(self, choice: Choice) -> Iterator[Choice]:
-        """Yield what is one step away along one parameter, then along two."""
-        moves = itertools.product((-1, 0, 1), repeat=len(self.grid))
-        for move in sorted(moves, key=lambda by: sum(map(abs, by))):
-            places = [self.grid[name].index(choice[name]) + by for name, by in self._by(move)]
-            inside = all(0 <= at < len(v) for at, v in zip(places, self.grid.values(), strict=True))
-            if inside and 0 < sum(map(abs, move)) <= 2:
-                yield {name: self.grid[name][at] for name, at in self._by(places)}
 
-    def _by(self, numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
-        return zip(self.grid, numbers, strict=True)
+def beside(grid: Mapping[str, Sequence[Any]], choice: Choice, reach: int) -> Iterator[Choice]:
+    """Yield what is one step away, along one parameter or along as many as it may."""
+    moves = itertools.product((-1, 0, 1), repeat=len(grid))
+    for move in sorted(moves, key=lambda by: sum(map(abs, by))):
+        places = [grid[name].index(choice[name]) + by for name, by in zip(grid, move, strict=True)]
+        inside = all(0 <= at < len(v) for at, v in zip(places, grid.values(), strict=True))
+        if inside and 0 < sum(map(abs, move)) <= reach:
+            yield {name: grid[name][at] for name, at in zip(grid, places, strict=True)}
 
-    def _is_edge(self, name: str, value: Any) -> bool:
-        """Say whether there could be more beyond; nothing is below 0 or below one round."""
-        values = self.grid[name]
-        least = value == values[0] and value not in (0, 1)
-        return len(values) > 1 and (least or value == values[-1])
+
+def is_edge(values: Sequence[Any], value: Any) -> bool:
+    """Say whether there could be more beyond; nothing is below 0 or below one round."""
+    least = value == values[0] and value not in (0, 1)
+    return len(values) > 1 and (least or value == values[-1])
 
 
 def main(version: str, methods: Mapping[str, Method]) -> None:
@@ -148,13 +153,15 @@ def main(version: str, methods: Mapping[str, Method]) -> None:
     found: dict[str, Any] = {}
     for name, method in methods.items():
         levels = {}
+        if mode == "tune" and method.grid is None:
+            continue
         for epsilon in method.levels(epsilons):
             level = "none" if epsilon is None else f"{epsilon:g}"
             if mode == "tune":
                 levels[level] = method.tuned(splits, epsilon)
                 print(name, level, levels[level], file=sys.stderr, flush=True)
             else:
-                levels[level] = method.score(splits, epsilon, chosen[name][level]["best"])
+                levels[level] = method.errors(splits, epsilon, chosen[name][level]["best"])
         found[name] = {"protects": method.protects, "levels": levels}
     seconds = time.process_time() - begun
     print(json.dumps({"version": version, "seconds": round(seconds, 1), "methods": found}))
