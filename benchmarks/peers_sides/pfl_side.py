@@ -27,7 +27,7 @@ from pfl.privacy import (
     PLDPrivacyAccountant,
 )
 from pfl.stats import MappedVectorStatistics
-from side import DELTA, Method, Split, ended, main
+from side import DELTA, Home, Method, Split, ended, main
 
 
 class Linear(StatefulModel):
@@ -60,11 +60,16 @@ class Linear(StatefulModel):
 
 
 class Averaging(FederatedAveraging):
-    """Federated averaging whose clients take their steps at once."""
+    """Federated averaging whose clients step at once; a dataset holds a client's place."""
+
+    def __init__(self, homes: list[Home]) -> None:
+        super().__init__()
+        self.homes = homes
 
     def train_one_user(self, initial_model_state, model, user_dataset, central_context):
         steps = central_context.model_train_params.local_num_epochs
-        model.weights = user_dataset.raw_data[0].stepped(model.weights, steps)
+        home = self.homes[int(user_dataset.raw_data[0][0])]
+        model.weights = home.stepped(model.weights, steps)
         return model.get_model_difference(initial_model_state), Metrics()
 
 
@@ -86,11 +91,11 @@ def federated(
     homes = split.homes()
     turns = itertools.cycle(range(len(homes)))
     clients = FederatedDataset(
-        lambda place: Dataset((homes[place],), user_id=str(place)), lambda: next(turns)
+        lambda place: Dataset((np.array([place]),), user_id=str(place)), lambda: next(turns)
     )
     noise = split.factor * accountant(epsilon, rounds).cohort_noise_parameter
     mechanism = GaussianMechanism(clip, noise)
-    model = Averaging().run(
+    model = Averaging(homes).run(
         algorithm_params=NNAlgorithmParams(
             central_num_iterations=rounds,
             evaluation_frequency=10**9,
