@@ -218,7 +218,7 @@ def _other_terms(live, say):
     """Change the terms of a run, at the coordinator, after all sites agreed to them."""
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 2})
     live.run(terms)
-    before = {name: live.charges(name) for name in live.names}
+    before = live.charges()
     place = live.folder(terms)
     text = (place / "terms.json").read_text()
     (place / "terms.json").write_text(text.replace('"n_rounds": 2', '"n_rounds": 9'))
@@ -228,7 +228,7 @@ def _other_terms(live, say):
         said, held = "it ran", False
     except Refused as refusal:
         said, held = str(refusal)[:200], True
-    same = before == {name: live.charges(name) for name in live.names}
+    same = before == live.charges()
     say("refused: terms edited after consent", held and same, said)
 
 
@@ -256,7 +256,7 @@ def malformed(live, say):
     terms = terms_for(live.names, "mean-regularized", settings, **options)
     here = Path(__file__).parent / "hostile_site"
     live.restarted(liar, PYTHONPATH=f"{here}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    before = {name: live.charges(name) for name in live.names}
+    before = live.charges()
     everybody = [who for who in ("server", *live.names) if who != liar]
     wait_for(lambda: all(live.pids(who, job=False) for who in everybody), 60)
     parents = {who: live.pids(who, job=False) for who in everybody}
@@ -299,7 +299,7 @@ def malformed(live, say):
     )
     attempts = [line for line in said if line.startswith("attempt")]
     alive = parents == {who: live.pids(who, job=False) for who in everybody}
-    others = {name: live.charges(name) - before[name] for name in live.names if name != liar}
+    others = {name: n for name, n in live.charged(before).items() if name != liar}
     say(
         "malformed: nobody else notices",
         alive and attempts == ["attempt 1"] and set(others.values()) == {len(LIES)},

@@ -156,12 +156,29 @@ class Live:
     def board(self, terms):
         return Billboard.load(self.folder(terms) / "own" / "releases")
 
-    def charges(self, name):
+    def charges(self):
+        """Return the number of charges on every line of every site's ledger."""
+        return {name: self._lines(name) for name in self.names}
+
+    def _lines(self, name):
         path = self.place / name / "state" / "ledger.db"
         if not path.exists():
-            return 0
+            return {}
         with Ledger(path) as ledger:
-            return sum(line.n_charges for line in ledger.lines())
+            return {(line.data, line.unit): line.n_charges for line in ledger.lines()}
+
+    def charged(self, before):
+        """Return how often every site was charged since; a tuple if its lines disagree.
+
+        A run that hides a whole site counts for its rows, too: a line of rows, where there is one,
+        is charged alike, and begins with what was charged before.
+        """
+        found = {}
+        for name, lines in self.charges().items():
+            so_far = max(before[name].values(), default=0)
+            more = {count - before[name].get(line, so_far) for line, count in lines.items()} - {0}
+            found[name] = more.pop() if len(more) == 1 else tuple(sorted(more)) or 0
+        return found
 
     def local(self, terms):
         settings = {**terms.settings, **({"classes": terms.classes} if terms.classes else {})}

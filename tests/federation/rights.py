@@ -49,6 +49,12 @@ def rights(live, say):
         )
     alive = all(live.pids(who, job=False) for who in ("server", *live.names))
     say("refused: nobody was stopped", alive, f"all processes alive: {alive}")
+    loud = [name for name in live.names if "DEBUG" in _log(live, name)]
+    say("refused: nobody's logs changed", not loud, f"sites that log more: {loud or 'none'}")
+
+
+def _log(live, name):
+    return (live.place / name / "kit" / "log.txt").read_text()
 
 
 def _tried(user, commands, *about):
@@ -88,7 +94,7 @@ def _asked(session, job, folder):
         "pwd": lambda: session.get_working_directory(at),
         "environment": lambda: session.get_client_env([at]),
         "resources": lambda: session.report_resources("client", [at]),
-        "settings of logs": lambda: session.configure_site_log("DEBUG", "client"),
+        "settings of logs": lambda: _answer(session, f"configure_site_log client {at} DEBUG"),
         "settings of a job's logs": lambda: session.configure_job_log(job, "DEBUG", at),
         "logs of a job": lambda: session.get_job_logs(job, at),
         "statistics": lambda: session.show_stats(job, "client", [at]),
@@ -113,8 +119,15 @@ def _ended(session):
     }
 
 
+def _answer(session, command):
+    """Return all that came back; the session's own function drops it."""
+    return session._do_command(command, enforce_meta=False)
+
+
 def _says_no(said):
-    words = ("authoriz", "permission", "denied", "not allowed", "invalid_request")
+    # A reply that the server cannot read, or a shutdown that failed, is a site's "invalid_request".
+    words = ("authoriz", "permission", "denied", "not allowed", "invalid_request", "invalid_reply")
+    words += ("failed to shut down",)
     nothing = ("'logs': {}", "'status': 'error'")
     return any(word in said.lower() for word in (*words, *nothing))
 

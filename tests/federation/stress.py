@@ -90,7 +90,7 @@ def kills(live, say, count=40, seed=5):
     while made < count:
         name, (method, settings) = next(methods)
         terms = terms_for(live.names, method, settings, seed=None)
-        before = {site: live.charges(site) for site in live.names}
+        before = live.charges()
         thread = threading.Thread(target=live.run, args=(terms, 900.0), daemon=True)
         thread.start()
         in_this_run = 0
@@ -112,7 +112,7 @@ def kills(live, say, count=40, seed=5):
 def reboot(live, say):
     """Kill everything at once in the middle of a run, start again, and run it to its end."""
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 30}, seed=None)
-    before = {name: live.charges(name) for name in live.names}
+    before = live.charges()
     thread = threading.Thread(target=_swallowed, args=(live, terms), daemon=True)
     thread.start()
     wait_for(lambda: len(list((live.folder(terms) / "own" / "releases").glob("*"))) > 2, 120)
@@ -161,7 +161,7 @@ def _whole(live, terms, before, say, name):
     rounds = Terms.load(live.folder(terms) / "terms.json").staged().schedule.rounds
     turns = sum(round.turns for round in rounds)
     releases = turns * (len(terms.sites) if rounds[0].apart else 1)
-    charged = {site: live.charges(site) - before[site] for site in live.names}
+    charged = live.charged(before)
     heads = {model.billboard_.head for model in live.models(terms).values()}
     held = len(board) == releases and set(charged.values()) == {turns} and heads == {board.head}
     say(name, held, f"{len(board)} of {releases} releases, charges {charged}, heads {len(heads)}")
@@ -294,7 +294,7 @@ def _transfer_killed(live, say, source, targets):
             kind="classification",
             sources=(source,),
         )
-        before = {name: live.charges(name) for name in live.names}
+        before = live.charges()
         thread = threading.Thread(target=live.run, args=(terms, 300.0), daemon=True)
         thread.start()
         victim = live.names[number % 3]
@@ -302,7 +302,7 @@ def _transfer_killed(live, say, source, targets):
         time.sleep(points.uniform(0.0, 3.0))
         made += bool(live.kill(victim, job=True))
         thread.join(300)
-        charged = {name: live.charges(name) - before[name] for name in live.names}
+        charged = live.charged(before)
         digest = _package(live, terms, source).digest
         there = {_package(live, terms, source, name).digest for name in targets}
         held = set(charged.values()) == {1} and there == {digest}

@@ -26,18 +26,18 @@ def live(tmp_path_factory):
 
 def test_a_run_over_the_network_is_the_local_run_and_listens_on_loopback_only(live):
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 4})
-    before = {name: live.charges(name) for name in live.names}
+    before = live.charges()
     live.run(terms)
     gap, same = live.gap(terms)
     assert gap <= 1e-9
     assert same
-    assert all(live.charges(name) - before[name] == 4 for name in live.names)
+    assert live.charged(before) == dict.fromkeys(live.names, 4)
     assert {(table, address) for table, address, _ in live.listeners()} == {("tcp", "0100007F")}
 
 
 def test_a_killed_site_and_a_killed_server_do_not_end_a_run(live):
     terms = terms_for(live.names, "mean-regularized", {"epsilon": 50.0, "n_rounds": 8}, seed=None)
-    before = {name: live.charges(name) for name in live.names}
+    before = live.charges()
     thread = threading.Thread(target=live.run, args=(terms, 300.0))
     thread.start()
     assert wait_for(lambda: live.pids("ash", job=True), 60)
@@ -46,9 +46,7 @@ def test_a_killed_site_and_a_killed_server_do_not_end_a_run(live):
     live.kill("server", job=False)
     thread.join(300)
     assert len(live.board(terms)) == 8
-    assert {name: live.charges(name) - before[name] for name in live.names} == dict.fromkeys(
-        live.names, 8
-    )
+    assert live.charged(before) == dict.fromkeys(live.names, 8)
     models = live.models(terms)
     assert all(model.billboard_.head == live.board(terms).head for model in models.values())
 

@@ -23,6 +23,7 @@ from tacit.privacy import (
     Unit,
     VectorClip,
     VectorNormalise,
+    bounds,
 )
 
 VECTOR_BOUNDS = [VectorClip, VectorNormalise, RowClip, RowNormalise, RowGradientClip]
@@ -92,6 +93,23 @@ def test_a_message_that_is_not_finite_counts_as_zero_and_changes_no_other(bound,
     messages[1, 0], silent[1] = bad, 0.0
     assert np.array_equal(bound(messages), bound(silent))
     assert np.array_equal(bound.aggregate(bound(messages)), bound.aggregate(bound(silent)))
+
+
+@pytest.mark.parametrize("bound", [VectorClip(1.0), VectorNormalise(1.0)])
+def test_a_message_is_bounded_alike_alone_among_others_and_in_any_layout(bound, monkeypatch):
+    rng = np.random.default_rng(0)
+    messages = rng.standard_normal((300, 11)) * 10.0 ** rng.integers(-2, 3, (300, 1))
+    messages[::7] *= 1e250
+    messages[1::7] *= 1e-250
+    messages[2::7] = 0.0
+    messages[3::7, 2] = np.nan
+    whole = bound(messages)
+    assert np.isfinite(whole).all()
+    assert not whole[3::7].any()
+    assert np.array_equal(bound(np.asfortranarray(messages)), whole)
+    assert np.array_equal(np.concatenate([bound(messages[[i]]) for i in range(300)]), whole)
+    monkeypatch.setattr(bounds, "_CACHED", 33)
+    assert np.array_equal(bound(messages), whole)
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, 1e-300, "1"])

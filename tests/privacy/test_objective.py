@@ -307,8 +307,8 @@ def test_where_newton_fails_gradient_descent_arrives_within_the_proved_distance(
     centre = rng.standard_normal(d)
     known = _accuracy(rows, linear, strength, centre)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimiser, "_quick", lambda loss, w: None)
-        patch.setattr(minimiser, "_damped", lambda loss, w: w + np.inf)
+        patch.setattr(minimiser, "_quick", lambda loss, w: (w, math.inf))
+        patch.setattr(minimiser, "_damped", lambda loss, w: (w + np.inf, 0.0))
         found = minimise(rows, labels, linear, strength, centre, known)
     gradient, _ = _exact_gradient(rows, labels, linear, strength, centre, found)
     assert np.linalg.norm(gradient) / strength <= known.distance

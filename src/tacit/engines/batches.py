@@ -17,6 +17,7 @@ from tacit._files import whole_folder, write_whole
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, PrivacyLeak
 from tacit.numerics.stacks import finite_models
+from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.bounds import RowMessages
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.noise.entropy import Entropy
@@ -136,6 +137,9 @@ class Batches:
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> Iterator[AnyArray]:
         """Yield bounded partial sums (or the noised messages) of every batch."""
+        if self._shelf is not None and call.number == 0 and round.posted:
+            # Nothing was released yet: what lies there is of another run, maybe of other rows.
+            self._shelf.clear(self._first, self._first + self.n_tasks)
         for first, count, home in self._visited(call):
             asked = _asked(call, first, count, joined)
             if asked is not None and not asked.any():
@@ -191,7 +195,9 @@ class Batches:
     def finish(self, public: Any) -> Iterator[Array]:
         """Yield the personal models of every batch."""
         for first, rows in self._batches():
-            yield finite_models(self._protocol.finish(self._home(first, rows), public))
+            with quiet_arithmetic():
+                models = finite_models(self._protocol.finish(self._home(first, rows), public))
+            yield models
 
 
 class _Shelf:
@@ -228,6 +234,12 @@ class _Shelf:
 
     def holds(self, first: int) -> bool:
         return bool(self._numbers(first))
+
+    def clear(self, first: int, last: int) -> None:
+        """Forget what batches that begin from ``first`` to before ``last`` remember."""
+        for place in self._folder.glob("[0-9]*-*"):
+            if first <= int(place.name.split("-")[0]) < last:
+                shutil.rmtree(place)
 
     def put(self, first: int, call: Call, memory: dict[str, Array]) -> None:
         place = self._place(first, call.number)

@@ -71,7 +71,8 @@ class Outcome:
 
 def fold(protocol: Protocol[Any, Any], schedule: Schedule, billboard: Billboard) -> Any:
     """Return the public state that a billboard's releases lead to; anybody can do this."""
-    return read_on(protocol, schedule, protocol.opening(), billboard)
+    with quiet_arithmetic():
+        return read_on(protocol, schedule, protocol.opening(), billboard)
 
 
 def read_on(

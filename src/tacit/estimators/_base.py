@@ -25,6 +25,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput, UnknownTask
 from tacit.estimators import _input
 from tacit.estimators._constraints import Constraints, rule, validate
+from tacit.estimators._prediction import linear_scores, positions_of
 from tacit.losses import Loss
 from tacit.numerics.spread import Spread, spread_alone
 from tacit.privacy.statement import Statement
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
 
 __all__ = ["Found", "Learned", "MultiTaskEstimator", "outputs"]
-
-_PREDICTION_CHUNK = 1 << 15  # numbers of models at a time: they stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,15 +339,7 @@ class MultiTaskEstimator(BaseEstimator):
         if tasks is None:
             return np.zeros(n_rows, dtype=np.int64)
         labels = _input.labels_of_rows(tasks, n_rows)
-        position = {name: index for index, name in enumerate(names)}
-        if isinstance(labels, np.ndarray):  # one look-up a label, not a row
-            changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
-            heads = np.concatenate([[0], changes]) if n_rows else changes
-            runs = np.diff(np.append(heads, n_rows))
-            found = [position.get(label, -1) for label in labels[heads].tolist()]
-            index = np.repeat(np.array(found, dtype=np.int64), runs)
-        else:
-            index = np.fromiter((position.get(label, -1) for label in labels), np.int64, n_rows)
+        index = positions_of(labels, names)
         if (index < 0).any() and (self.unknown_task != "shared" or not self._has_shared):
             unknown = labels[int(np.argmax(index < 0))]
             unknown = unknown.item() if isinstance(unknown, np.generic) else unknown
@@ -360,12 +351,15 @@ class MultiTaskEstimator(BaseEstimator):
             raise UnknownTask(f"tasks: task {unknown!r} was not there at fit time; {remedy}")
         return index
 
+    def _prepared(self, X: Any) -> Array:
+        """Return the rows that models answer on."""
+        return _input.features(self, X, reset=False)
+
     def _scores(self, X: Any, tasks: Any) -> Array:
         """Return (n_rows, k) linear scores."""
         check_is_fitted(self)
         X, tasks = _input.without_task_column(X, tasks)
-        rows = _input.features(self, X, reset=False)
-        TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
+        rows = self._prepared(X)
         index = self._index_of_tasks(tasks, len(rows))
         coef = self.coef_ if self.coef_.ndim == 3 else self.coef_[:, None, :]
         intercept = self.intercept_ if self.intercept_.ndim == 2 else self.intercept_[:, None]
@@ -373,21 +367,10 @@ class MultiTaskEstimator(BaseEstimator):
             # index -1 is the row appended here
             coef = np.concatenate([coef, self.shared_coef_[None]])
             intercept = np.concatenate([intercept, self.shared_intercept_[None]])
-        if len(self.task_names_) == 1 and (index == 0).all():
-            # Not a matrix product, whose last bits differ: a party's own folder answers like the
-            # run that it was exported from.
-            own = np.broadcast_to(coef[0], (len(rows), *coef.shape[1:]))
-            return np.einsum("nd,nkd->nk", rows, own) + intercept[0]
-        scores = np.empty((len(rows), coef.shape[1]), dtype=coef.dtype)
-        chunk = max(1, _PREDICTION_CHUNK // max(1, coef.shape[1] * coef.shape[2]))
-        coef = np.ascontiguousarray(coef)  # once, not with every chunk
-        models = np.empty((min(chunk, len(rows)), *coef.shape[1:]), dtype=coef.dtype)
-        for first in range(0, len(rows), chunk):
-            part = slice(first, first + chunk)
-            these = models[: len(index[part])]
-            np.take(coef, index[part], axis=0, out=these, mode="wrap")  # −1 is the last
-            np.einsum("nd,nkd->nk", rows[part], these, out=scores[part])
-        scores += intercept[index]
+        with np.errstate(all="ignore"):
+            scores = linear_scores(rows, index, coef, intercept)
+        if not np.isfinite(scores).all():
+            TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
         return scores
 
     def save(self, directory: str | PathLike[str], *, task: Any = None) -> None:

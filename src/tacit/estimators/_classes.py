@@ -107,13 +107,13 @@ def read_off(y: AnyArray) -> tuple[AnyArray, IntArray]:
             "them one type, such as with y.astype(str), or declare them with classes="
         )
     check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    classes = np.unique(y)
     if len(classes) < 2:
         raise InvalidInput(
             f"y: has the one class {classes[0]!r}; a classifier needs two classes or more: declare "
             "them with classes="
         )
-    return classes, codes
+    return classes, np.searchsorted(classes, y)
 
 
 def known_codes(y: AnyArray, classes: AnyArray) -> IntArray:

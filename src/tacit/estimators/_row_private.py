@@ -19,6 +19,7 @@ from tacit.privacy.ledger import Ledger
 from tacit.privacy.schedule import Schedule
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
+from tacit.tasks import TaskSet
 from tacit.transfer.design import Design
 from tacit.transfer.learning import Budget, Learner
 from tacit.transfer.protocol import TransferProtocol
@@ -79,6 +80,11 @@ class RowPrivateClassifier(MultiTaskClassifier, PrivateEstimator):
     @abstractmethod
     def _design(self, n_features: int) -> Design:
         """Return the public design, which source and target compute alike."""
+
+    def _bounded(self, rows: Array) -> Array:
+        """Return rows as a model of one group answers on them."""
+        TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
+        return self._design(rows.shape[1]).bounded(rows)[0][:, : rows.shape[1]]
 
     def _run_delta(self, sizes: Sizes) -> float:
         if math.isinf(self.epsilon):

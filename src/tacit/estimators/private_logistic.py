@@ -5,11 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
 from tacit._types import Array
-from tacit.estimators import _input
 from tacit.estimators._base import Learned
 from tacit.estimators._private import Sizes
 from tacit.estimators._row_private import RowPrivateClassifier
@@ -125,23 +121,4 @@ class PrivateLogisticRegression(RowPrivateClassifier):
         )
 
     def _prepared(self, X: Any) -> Array:
-        rows = _input.features(self, X, reset=False)
-        TaskSet.from_arrays(rows)  # refuses NaN and inf, with row and column named
-        bounded = self._design(rows.shape[1]).bounded(rows)[0]
-        return bounded[:, : rows.shape[1]]
-
-    def _scores(self, X: Any, tasks: Any) -> Array:
-        check_is_fitted(self)
-        X, tasks = _input.without_task_column(X, tasks)
-        rows = self._prepared(X)
-        index = self._index_of_tasks(tasks, len(rows))
-        coef = self.coef_ if self.coef_.ndim == 3 else self.coef_[:, None, :]
-        intercept = self.intercept_ if self.intercept_.ndim == 2 else self.intercept_[:, None]
-        if len(self.task_names_) == 1:
-            scores: Array = rows @ coef[0].T + intercept[0]
-            return scores
-        scores = np.empty((len(rows), coef.shape[1]))
-        for task in np.unique(index):
-            mine = index == task
-            scores[mine] = rows[mine] @ coef[task].T + intercept[task]
-        return scores
+        return self._bounded(super()._prepared(X))

@@ -359,13 +359,5 @@ class TransferClassifier(TransferEstimator):
         coef, intercept = self._coefficients(models[0], design)
         return {"coef": coef, "intercept": intercept}
 
-    def _scores(self, X: Any, tasks: Any) -> Array:
-        rows, index = self._rows_and_tasks(X, tasks)
-        (bounded,) = self._design(rows.shape[1]).bounded(rows)
-        bounded = bounded[:, : rows.shape[1]]
-        coef, intercept = outputs_first(self.coef_, 3), outputs_first(self.intercept_, 2)
-        scores = np.empty((len(rows), coef.shape[1]))
-        for task in np.unique(index):
-            mine = index == task
-            scores[mine] = bounded[mine] @ coef[task].T + intercept[task]
-        return scores
+    def _prepared(self, X: Any) -> Array:
+        return self._bounded(super()._prepared(X))

@@ -22,6 +22,7 @@ __all__ = ["LEAD", "job_folder", "supervise"]
 LEAD = "lead@coordinator.org"
 _POLL = 0.3
 _SILENCE = 45.0  # seconds without an answer after which a session counts as dead
+_RETURN = 60.0  # seconds in which a site that left may start and connect, to take its model
 _GONE = 3  # looks in a row that do not find the job before it counts as lost
 
 
@@ -192,7 +193,9 @@ class _Attempt:
         """Wait until all sites are connected; where the terms allow it, go on without some."""
         terms = Terms.load(self._folder / "terms.json")
         may_go_on = terms.late == "go on" and (self._folder / "own").exists()
-        patience = min(self._end, time.monotonic() + terms.deadline) if may_go_on else self._end
+        over = run_status(self._folder)["phase"] == "done"  # all that is left is to hand models on
+        wait = max(terms.deadline, _RETURN) if over else terms.deadline
+        patience = min(self._end, time.monotonic() + wait) if may_go_on else self._end
         told: list[str] = []
         while True:
             there = {client.name for client in session.get_system_info().client_info}

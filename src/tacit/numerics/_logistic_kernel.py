@@ -257,8 +257,10 @@ def _direction(
     (I + K D/α) t = −K q/α + δ, with t the shift of the log-odds and D = diag(s²).
     """
     inverse = 1.0 / alpha
-    for i in range(len(u)):
-        u[i] = -s[i] * Kq[i] * inverse  # zero beyond n, where s is
+    for i in range(n):
+        u[i] = -s[i] * Kq[i] * inverse
+    for i in range(n, len(u)):
+        u[i] = 0.0  # whatever an earlier, longer task has left beyond n: NaN times zero is NaN
     solve(A, u.reshape(A.shape[1:]), len(u))
     along = delta = 0.0
     if intercept:

@@ -48,19 +48,21 @@ Floats = NDArray[np.float64]
 _VECTOR_BITS, _MOMENT_BITS = 30, 16
 # Below this a message has no direction to keep: it counts as zero.
 _TINY = 2.0**-400
+_CACHED = 1 << 15  # numbers bounded at once
 
 
-def _checked_messages(messages: ArrayLike) -> Floats:
+def _real_messages(messages: ArrayLike) -> Floats:
     array = np.asarray(messages)
     if array.ndim < 2:
         raise InvalidInput(f"messages: must have shape (units, …), not {array.shape}")
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InvalidInput(f"messages: must be real numbers, not {array.dtype}")
-    return _finite_or_zero(array.astype(np.float64, copy=False))
+    return array.astype(np.float64, copy=False)
 
 
-def _finite_or_zero(array: Floats) -> Floats:
+def _checked_messages(messages: ArrayLike) -> Floats:
     """Return the messages with zero in place of every one that is not finite throughout."""
+    array = _real_messages(messages)
     finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
     if finite.all():
         return array
@@ -68,34 +70,45 @@ def _finite_or_zero(array: Floats) -> Floats:
 
 
 def _norms(flat: Floats) -> Floats:
-    """Return row norms, free of overflow and underflow; each is a function of its row alone."""
-    largest = np.max(np.abs(flat), axis=1, initial=0.0)
-    extreme = (largest >= 2.0**400) | ((largest <= 2.0**-400) & (largest > 0))
-    # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
-    with np.errstate(over="ignore", under="ignore"):
-        norms: Floats = np.sqrt(np.einsum("ij,ij->i", flat, flat))
-        if extreme.any():
-            scaled = flat[extreme] / largest[extreme, None]
-            norms[extreme] = largest[extreme] * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    """Return row norms, free of overflow and underflow, infinite for a row that is not finite.
+
+    Each is a function of its row alone. Between the limits no square overflowed, and what
+    underflowed is below 2⁻²⁷⁰ of their sum.
+    """
+    squares = np.einsum("ij,ij->i", flat, flat)
+    norms: Floats = np.sqrt(squares)
+    odd = np.flatnonzero(~((squares > _TINY**2) & (squares < _TINY**-2)))
+    if odd.size:
+        largest = np.max(np.abs(flat[odd]), axis=1, initial=0.0)
+        scaled = flat[odd] / np.where(largest > 0, largest, 1.0)[:, None]
+        # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
+        found = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        norms[odd] = np.where(np.isfinite(largest), found, np.inf)
     return norms
 
 
 def _rescaled(messages: ArrayLike, radius: float, bits: int, *, always: bool) -> Floats:
     """Return messages of norm ≤ radius on its step of ``bits``; ``always`` moves short ones up."""
-    array = _checked_messages(messages)
-    flat = array.reshape(array.shape[0], -1)
-    norms = _norms(flat)
     if math.isinf(radius):
-        return array
+        return _checked_messages(messages)
+    array = _real_messages(messages)
+    flat = np.ascontiguousarray(array.reshape(array.shape[0], -1))
     target = radius * (1 - (flat.shape[1] + 16) * 2.0**-52)
-    moved = norms > (_TINY if always else target)
-    factors = np.divide(target, norms, out=np.ones_like(norms), where=moved)
-    # A subnormal factor has too few bits to aim with; such a message is cut to zero.
-    factors[factors < 2.0**-900] = 0.0
-    step = _step(radius, bits)
-    bounded = flat * (factors / step)[:, None]
-    np.trunc(bounded, out=bounded)
-    bounded *= step
+    least, step = _TINY if always else target, _step(radius, bits)
+    bounded = np.empty_like(flat)
+    tall = max(1, _CACHED // max(1, flat.shape[1]))
+    for low in range(0, len(flat), tall):
+        with np.errstate(all="ignore"):
+            norms = _norms(flat[low : low + tall])
+            factors = np.divide(target, norms, out=np.ones_like(norms), where=norms > least)
+            # A subnormal factor has too few bits to aim with; such a message is cut to zero.
+            cut = factors < 2.0**-900
+            part = np.multiply(
+                flat[low : low + tall], (factors / step)[:, None], out=bounded[low : low + tall]
+            )
+            np.trunc(part, out=part)
+            part *= step
+            part[cut] = 0.0  # and so is one that is not finite
     return bounded.reshape(array.shape)
 
 

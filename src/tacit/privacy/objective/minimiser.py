@@ -49,8 +49,8 @@ def minimise(
     start = centre - linear / (strength + 0.25 * loss.squared)
     with np.errstate(all="ignore"):  # a warning turned into an error would be an output
         for descend in (_quick, _damped):
-            found = descend(loss, start)
-            if found is not None and loss.reached(found):
+            found, size = descend(loss, start)
+            if loss.reached(found, size):
                 return found
         return _steady(loss)
 
@@ -67,22 +67,23 @@ class _Loss:
         centre: Array,
         accuracy: Accuracy,
     ) -> None:
-        self.rows, self.labels, self.linear = rows, labels, linear
+        self.rows, self.labels, self.linear = np.ascontiguousarray(rows), labels, linear
         self.strength, self.centre = strength, centre
         self.accuracy, self.tolerance = accuracy, accuracy.rounding
         squares = np.einsum("ij,ij->i", rows, rows)
         self.squared = float(squares.sum())
         self._norms = np.sqrt(squares)
+        self.longest = float(self._norms.max(initial=0.0))
         self._fixed = float(np.linalg.norm(linear)) + strength * float(np.linalg.norm(centre))
 
     def gradient(self, w: Array, z: Array) -> tuple[Array, float, float]:
         """Return the gradient, its norm, and the sum of the norms of its terms."""
         residual = expit(z)
         residual -= self.labels
-        gradient = sum(
-            (residual[i : i + BLOCK] @ self.rows[i : i + BLOCK] for i in range(0, len(z), BLOCK)),
-            start=np.zeros(len(w)),
-        )
+        whole = len(z) - len(z) % BLOCK
+        blocks = self.rows[:whole].reshape(-1, BLOCK, len(w))
+        gradient = (residual[:whole].reshape(-1, 1, BLOCK) @ blocks).sum(axis=0)[0]
+        gradient += residual[whole:] @ self.rows[whole:]
         gradient += self.linear + self.strength * (w - self.centre)
         terms = (
             float(np.abs(residual) @ self._norms)
@@ -91,10 +92,13 @@ class _Loss:
         )
         return gradient, float(np.linalg.norm(gradient)), terms
 
-    def reached(self, w: Array) -> bool:
-        """Return whether w is certified: near the centre, with a gradient within the tolerance."""
+    def reached(self, w: Array, size: float) -> bool:
+        """Return whether w is certified: near the centre, with a gradient within the tolerance.
+
+        ``size`` is the gradient's norm at scores computed from w.
+        """
         near = float(np.linalg.norm(w - self.centre)) <= 1.1 * self.accuracy.radius
-        return near and self.gradient(w, self.rows @ w)[1] <= self.tolerance
+        return near and size <= self.tolerance
 
     def value(self, w: Array, z: Array) -> float:
         """Return the loss."""
@@ -104,9 +108,11 @@ class _Loss:
 
     def factor(self, z: Array, stride: int = 1) -> tuple[Array, bool] | None:
         """Return the Cholesky factor of the Hessian, from every ``stride``-th row."""
-        z = z[::stride]
-        scaled = self.rows[::stride] * np.sqrt(stride * expit(z) * expit(-z))[:, None]
-        hessian = scaled.T @ scaled  # numpy sees the symmetry and does half the work
+        rows, p = self.rows[::stride], expit(z[::stride])
+        root, hessian = np.sqrt(stride * p * (1 - p)), np.zeros((rows.shape[1],) * 2)
+        for low in range(0, len(rows), BLOCK):
+            scaled = rows[low : low + BLOCK] * root[low : low + BLOCK, None]
+            hessian += scaled.T @ scaled  # numpy sees the symmetry and does half the work
         hessian.flat[:: len(hessian) + 1] += self.strength
         try:
             factor: tuple[Array, bool] = cho_factor(hessian, overwrite_a=True, check_finite=False)
@@ -115,8 +121,8 @@ class _Loss:
         return factor
 
 
-def _quick(loss: _Loss, w: Array) -> Array | None:
-    """Return the minimiser, or None as soon as a step does not shrink the gradient.
+def _quick(loss: _Loss, w: Array) -> tuple[Array, float]:
+    """Return the minimiser and its gradient's norm, infinite once a step does not shrink it.
 
     No step moves a score by more than 2, where the curvature is still of the same order.
     """
@@ -124,48 +130,50 @@ def _quick(loss: _Loss, w: Array) -> Array | None:
     stride = max(1, n_rows // (_ROWS_PER_FEATURE * n_features))
     z = loss.rows @ w
     gradient, size, terms = loss.gradient(w, z)
-    before, factor, whole, polished = math.inf, None, False, False
+    before, factor, whole, polished, fresh = math.inf, None, False, False, True
     for _ in range(_MOST_STEPS):
         exact = size <= min(loss.tolerance, _AIM * terms)
-        if exact and polished:
-            return w
+        if exact and polished and fresh:
+            return w, size
         polished = exact  # one more step costs little and takes the last digits
         near = size <= _NEAR * terms
         if factor is None or near > whole or (size > _REUSE * before and not exact):
             factor, whole = loss.factor(z, 1 if near else stride), near
             if factor is None:
-                return None
+                break
         step = cho_solve(factor, gradient, check_finite=False)
-        along = loss.rows @ step
-        damping = min(1.0, 2.0 / max(float(np.abs(along).max(initial=0.0)), 1e-300))
-        candidate = w - damping * step
         # Scores are carried along until the last digits, where they are computed afresh.
-        moved = loss.rows @ candidate if size <= 1e-6 * terms else z - damping * along
+        fresh, damping, along = size <= 1e-6 * terms, 1.0, None
+        if not fresh or loss.longest * float(np.linalg.norm(step)) > 1.0:
+            along = loss.rows @ step
+            damping = min(1.0, 2.0 / max(float(np.abs(along).max(initial=0.0)), 1e-300))
+        candidate = w - damping * step
+        moved = loss.rows @ candidate if fresh or along is None else z - damping * along
         found, found_size, found_terms = loss.gradient(candidate, moved)
         if not found_size < size:
-            return w if exact else None
+            return w, loss.gradient(w, loss.rows @ w)[1] if exact else math.inf
         w, z, gradient, terms = candidate, moved, found, found_terms
         before, size = size, found_size
-    return None
+    return w, math.inf
 
 
-def _damped(loss: _Loss, w: Array) -> Array:
-    """Return the nearest point to the minimiser that Newton steps with backtracking get to."""
+def _damped(loss: _Loss, w: Array) -> tuple[Array, float]:
+    """Return the nearest point that damped Newton steps get to, and its gradient's norm."""
     best, best_size = w, math.inf
     for _ in range(_MOST_STEPS):
         z = loss.rows @ w
         gradient, size, terms = loss.gradient(w, z)
         exact = size <= min(loss.tolerance, _AIM * terms)
         if not math.isfinite(size) or (exact and size >= 0.5 * best_size):
-            return best
+            break
         if size < best_size:
             best, best_size = w, size
         factor = loss.factor(z)
         if size == 0.0 or factor is None:
-            return best
+            break
         step = cho_solve(factor, gradient, check_finite=False)
         w = w - (step if exact else _damping(loss, w, z, gradient, step) * step)
-    return best
+    return best, best_size
 
 
 def _steady(loss: _Loss) -> Array:
