@@ -182,12 +182,11 @@ def table(found: Values) -> str:
     ]
     for name, unit in dict.fromkeys(key[:2] for key in found):
         cells = [
-            f"{np.mean(found[name, unit, level]):.3f}" if (name, unit, level) in found else ""
-            for level in levels
+            f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else ""
+            for values in (found.get((name, unit, level)) for level in levels)
         ]
         lines.append(f"| {name} | {unit} | {' | '.join(cells)} |")
-    spread = max(float(np.std(values)) / float(np.mean(values)) for values in found.values())
-    return "\n".join([*lines, "", f"Standard deviations over runs are below {spread:.1%}."])
+    return "\n".join(lines)
 
 
 def main() -> None:
