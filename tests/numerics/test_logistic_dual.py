@@ -46,6 +46,17 @@ def test_both_sides_find_the_same_path(monkeypatch, intercept, weighted, shared)
         assert np.allclose(getattr(found, name), expected, rtol=1e-6, atol=1e-6), name
 
 
+@pytest.mark.parametrize("alphas", [[50.0, 50.0, 1e-4, 0.99e-4, 3.0], [1.0, 0.5, 0.4, 1e-3, 1e-6]])
+def test_a_path_of_uneven_steps_passes_the_fits_of_its_strengths(alphas) -> None:
+    tasks = some_tasks(4)
+    path = logistic_paths(tasks, np.array(alphas), intercept=True)
+    for place, alpha in enumerate(alphas):
+        alone = logistic_paths(tasks, np.array([alpha]), intercept=True)
+        for name in ("coef", "intercept", "loo_errors", "log_evidence"):
+            expected = getattr(alone, name)[0]
+            assert np.allclose(getattr(path, name)[place], expected, rtol=1e-6, atol=1e-6), name
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_both_sides_find_the_same_modes(monkeypatch, intercept) -> None:
     tasks = some_tasks(2)

@@ -188,3 +188,32 @@ def test_pure_rounds_divide_the_budget_linearly():
     assert sum(r.turns * r.share for r in protocol.rounds()) == pytest.approx(
         sum(share for _, share in protocol.plan.shares)
     )
+
+
+@pytest.mark.parametrize("n_tasks", [4, 40])
+def test_shapes_chosen_by_few_tasks_need_more_evidence(n_tasks):
+    """As much is taken off a shape's weight as its numbers raise the evidence of a task."""
+    tasks = _tasks(n_tasks, 6, 5)
+    protocol = _protocol(tasks)
+    call, before, _ = _spoken(protocol, tasks)[0][-1]
+    assert protocol.rounds()[call.round].name == "evidence"
+    quiet = dataclasses.replace(
+        before, shapes=(None, np.eye(5)), parents=(0, 0), free=(0, 10), log_weights=None
+    )
+    noise = Gaussian(protocol.rounds()[call.round].sensitivity("l2", "replace-one"), 1e-9)
+    nothing = np.zeros(protocol.rounds()[call.round].shape)
+    found = protocol.read(quiet, nothing, call, noise).log_weights
+    size = protocol._candidates(quiet, 0)[0].n_strengths
+    np.testing.assert_allclose(found[size : 2 * size] - found[:size], -10 / n_tasks, atol=1e-9)
+
+
+def test_whoever_learns_alone_is_compared_at_the_common_level():
+    """Else rare labels, which say that the level is low, would speak for shared slopes."""
+    tasks = _tasks(classes=1)
+    rare = tasks.replace(y=(np.arange(tasks.n_rows) % 8 == 0).astype(float))
+    protocol = _protocol(rare, loss=LogisticLoss())
+    _, public = _spoken(protocol, rare)
+    assert public.mean[0, -1] < -1
+    shared, alone = protocol._candidates(public, 0)
+    assert alone.means[0, -1] == shared.means[0, -1] == public.mean[0, -1]
+    assert not alone.means[0, :-1].any()

@@ -21,6 +21,7 @@ from tacit.protocols._hierarchical_reading import (
     read_spreads,
     read_votes,
     shaped_mean,
+    sparse_mean,
     sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
@@ -101,8 +102,9 @@ def test_score_rounds_without_noise_find_where_the_scores_vanish():
         scores = 100 * pull * (target - reading.mean) / root
         reading = reading.after(scores, root, 100, design)
     np.testing.assert_allclose(reading.mean, target, atol=0.05)
-    shrunk = reading.shrunk(0.0, root, 100, design)
-    np.testing.assert_allclose(shrunk, reading.mean)
+    settled, noise = reading.settled(0.0, root, 100, design, 8)
+    np.testing.assert_allclose(settled, reading.mean)
+    assert noise == 0
 
 
 def test_a_mean_that_is_all_noise_is_nearly_all_shrunk_away():
@@ -114,11 +116,56 @@ def test_a_mean_that_is_all_noise_is_nearly_all_shrunk_away():
             pulled = -0.5 / design.step * reading.mean
             noise = 2.0 * rng.normal(size=9)
             reading = reading.after(100 * pulled + 100 * noise, root, 100, design)
-        mean = reading.shrunk(200.0, root, 100, design)
+        mean, _ = reading.settled(200.0, root, 100, design, 8)
         kept.append(0.0 if mean is None else np.linalg.norm(mean) / np.linalg.norm(reading.mean))
     # Positive-part James–Stein keeps about 2/p = 0.22 of pure noise on average.
     assert np.mean(kept) < 0.35
     assert np.mean(np.array(kept) == 0) > 0.25
+
+
+def _walked(pull, noise, rng, *, level=0.0, size=40):
+    """Return a reading of labels whose slopes have no mean, pulled back by ``pull``."""
+    design, root = _plan(noise=0.1, loss="logistic"), np.ones(size + 1)
+    reading, target = MeanReading.at(np.zeros(size + 1)), np.r_[np.zeros(size), level]
+    for _ in range(design.n_scores):
+        scores = pull * (target - reading.mean) + noise * rng.normal(size=size + 1)
+        reading = reading.after(100 * scores, root, 100, design)
+    return reading, root, design
+
+
+def test_a_level_far_off_does_not_carry_noise_into_the_slopes():
+    """Rare labels: the level moves by six, tasks know next to nothing of slopes."""
+    reading, root, design = _walked(0.1, 0.15, np.random.default_rng(40), level=-6.0)
+    assert np.linalg.norm(reading.mean[:-1]) > 0.8
+    mean, _ = reading.settled(15.0, root, 100, design, 40)
+    # Shrunk as one with the level nearly all of it would be kept.
+    assert np.linalg.norm(mean[:-1]) < 0.4 * np.linalg.norm(reading.mean[:-1])
+    assert mean[-1] < 0.9 * reading.mean[-1]
+
+
+@pytest.mark.parametrize("pull", [0.06, 0.15, 0.4])
+def test_noise_left_in_the_mean_of_labels_is_read_off_the_scores(pull):
+    rng, told, true = np.random.default_rng(41), [], []
+    for _ in range(30):
+        reading, root, design = _walked(pull, 0.15, rng)
+        told.append(reading.settled(15.0, root, 100, design, 40)[1])
+        true.append(np.sqrt(np.mean(reading.mean[:-1] ** 2)))
+    assert np.mean(told) == pytest.approx(np.mean(true), rel=0.4)
+
+
+def test_a_sparse_mean_keeps_the_few_and_an_even_one_all():
+    rng = np.random.default_rng(42)
+    few = np.r_[6.0, -5.0, np.zeros(28)]
+    seen = few + rng.normal(size=30)
+    found = sparse_mean(seen, 1.0)
+    size = seen @ seen
+    stein = seen * (1 - 28 / size)
+    assert np.sum((found - few) ** 2) < 0.6 * np.sum((stein - few) ** 2)
+    even = 3 * rng.normal(size=30)
+    seen = even + rng.normal(size=30)
+    stein = seen * (1 - 28 / (seen @ seen))
+    assert np.sum((sparse_mean(seen, 1.0) - even) ** 2) < 1.1 * np.sum((stein - even) ** 2)
+    np.testing.assert_array_equal(sparse_mean(seen, 0.0), seen)
 
 
 def test_a_low_rank_and_a_sparse_moment_show_their_shapes():

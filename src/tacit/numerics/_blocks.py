@@ -15,7 +15,7 @@ import numpy as np
 from tacit._types import AnyArray
 
 __all__ = ["compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
-__all__ += ["take_off"]
+__all__ += ["solve_two", "take_off"]
 
 # Products may be fused into sums, but nothing is reassociated: the compiler makes a vector loop and
 # a scalar one and chooses by where in memory arrays happen to lie, so that sums taken in another
@@ -98,8 +98,9 @@ def take_off(
 def factor(A: AnyArray, n: int) -> bool:
     """Write the upper Cholesky factor of A, (n, n/8, 8), over its upper half; False if none.
 
-    Rows are changed from the block of the diagonal on, and four at a time are taken off the rest.
-    What lies below the diagonal in its block becomes zero.
+    Rows are read and changed from the block of the diagonal on, and four at a time are taken off
+    the rest. The diagonal holds the reciprocals of the factor's own; what lies below it in its
+    block becomes zero.
     """
     for j in range(0, n, 4):
         a, b, c, e = A[j], A[j + 1], A[j + 2], A[j + 3]
@@ -113,14 +114,13 @@ def factor(A: AnyArray, n: int) -> bool:
             pivot = row[block, place]
             if not (pivot > 0.0 and pivot < np.inf):
                 return False
-            root = math.sqrt(pivot)
-            inverse = 1.0 / root
+            inverse = 1.0 / math.sqrt(pivot)
             for h in range(place):
                 row[block, h] = 0.0
             for k in range(block, len(row)):
                 for h in range(8):
                     row[k, h] *= inverse
-            row[block, place] = root
+            row[block, place] = inverse
         for i in range(j + 4, n):
             block, place = i // 8, i % 8
             fa, fb, fc, fe = a[block, place], b[block, place], c[block, place], e[block, place]
@@ -147,10 +147,10 @@ def dot(a: AnyArray, b: AnyArray, first: int) -> float:
 
 @compiled
 def solve(U: AnyArray, x: AnyArray, n: int) -> None:
-    """Solve UᵀU x = x, U (n, n/8, 8) and x (n/8, 8), in place."""
+    """Solve UᵀU x = x, U (n, n/8, 8) as `factor` leaves it and x (n/8, 8), in place."""
     for j in range(n):
         block, place, row = j // 8, j % 8, U[j]
-        f = x[block, place] / row[block, place]
+        f = x[block, place] * row[block, place]
         for k in range(block, len(x)):
             for h in range(8):
                 x[k, h] -= f * row[k, h]
@@ -159,7 +159,30 @@ def solve(U: AnyArray, x: AnyArray, n: int) -> None:
         block, place, row = j // 8, j % 8, U[j]
         f = x[block, place]
         x[block, place] = 0.0
-        x[block, place] = (f - dot(row, x, block)) / row[block, place]
+        x[block, place] = (f - dot(row, x, block)) * row[block, place]
+
+
+@compiled
+def solve_two(U: AnyArray, x: AnyArray, y: AnyArray, n: int) -> None:
+    """Do as `solve` for x and y at once: neither waits for the other, and both for little else."""
+    for j in range(n):
+        block, place, row = j // 8, j % 8, U[j]
+        f, g = x[block, place] * row[block, place], y[block, place] * row[block, place]
+        for k in range(block, len(x)):
+            for h in range(8):
+                x[k, h] -= f * row[k, h]
+            for h in range(8):
+                y[k, h] -= g * row[k, h]
+        x[block, place], y[block, place] = f, g
+    for j in range(n - 1, -1, -1):
+        block, place, row = j // 8, j % 8, U[j]
+        f, g = x[block, place], y[block, place]
+        x[block, place] = y[block, place] = 0.0
+        p, q = dot(row, x, block), dot(row, y, block)
+        x[block, place], y[block, place] = (
+            (f - p) * row[block, place],
+            (g - q) * row[block, place],
+        )
 
 
 @compiled
@@ -180,7 +203,7 @@ def inverse_rows(U: AnyArray, V: AnyArray, n: int) -> None:
             fe = factors[block, place + 3]
             a, b, c = V[max(j, first)], V[max(j + 1, first)], V[max(j + 2, first)]
             take_off(row, a, b, c, V[j + 3], fa, fb, fc, fe, block)
-        inverse = 1.0 / factors[i // 8, i % 8]
+        inverse = factors[i // 8, i % 8]
         row[i // 8, i % 8] = 1.0
         for k in range(i // 8, len(row)):
             for h in range(8):

@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64 as real
 
 from tacit._types import AnyArray
-from tacit.numerics._blocks import compiled, dot, factor, inverse_rows, ready, solve
+from tacit.numerics._blocks import compiled, dot, factor, inverse_rows, ready, solve, solve_two
 
 __all__ = ["dual_paths"]
 
@@ -82,7 +82,7 @@ def dual_paths(
     V = np.zeros((width, width // 8, 8))
     # Far enough apart that the compiler's vector loops never take neighbours for overlapping.
     gap = width + 64
-    work = np.zeros(16 * gap)
+    work = np.zeros(18 * gap)
     c, Kc = work[gap : gap + width], work[2 * gap : 2 * gap + width]
     z, g = work[3 * gap : 3 * gap + width], work[4 * gap : 4 * gap + width]
     s, q = work[5 * gap : 5 * gap + width], work[6 * gap : 6 * gap + width]
@@ -90,6 +90,7 @@ def dual_paths(
     one, step = work[9 * gap : 9 * gap + width], work[10 * gap : 10 * gap + width]
     moved, o = work[11 * gap : 11 * gap + width], work[12 * gap : 12 * gap + width]
     y, w = work[13 * gap : 13 * gap + width], work[14 * gap : 14 * gap + width]
+    earlier, pushed = work[15 * gap : 15 * gap + width], work[16 * gap : 16 * gap + width]
     for task in range(K.shape[0]):
         n = counts[task]
         k = K[task]
@@ -97,8 +98,8 @@ def dual_paths(
         b = 0.0
         total = 0.0
         for i in range(n):
-            c[i] = 0.0
-            Kc[i] = 0.0
+            c[i] = Kc[i] = u[i] = 0.0
+            earlier[i] = pushed[i] = 0.0
             g[i] = w[i] * (1.0 / (1.0 + math.exp(-o[i])) - y[i])
             total += g[i]
         _times(k, g, Kq, n)
@@ -107,23 +108,34 @@ def dual_paths(
             square += g[i] * Kq[i]
         limit = accuracy * max(math.sqrt(max(square, 0.0)), 1.0)
         fine = math.isfinite(square)
-        alpha = level = schur = 0.0
+        alpha = level = schur = before_b = far = 0.0
+        solved = False  # whether u is what `_prepare` wrote of K c at the last minimiser
         for turn in range(alphas.shape[1]):
             number = order[task, turn]
             if turn and fine and whole:
-                # Along the path, by its tangent in the logarithms of the strengths.
+                # Along the path, by its tangents in the logarithms of the strengths, the last and
+                # the one before.
                 gamma = 0.0
                 if level > 0:
                     gamma = level * b * math.log(levels[task, number] / level)
-                f = alpha * math.log(alphas[task, number] / alpha)
+                rate = math.log(alphas[task, number] / alpha)
+                f = alpha * rate
                 for i in range(n):
                     q[i] = f * c[i]
                     Kq[i] = f * Kc[i]
+                    u[i] *= f
                 delta = _direction(
-                    k, A, s, one, q, Kq, u, step, moved, alpha, gamma, schur, intercept, n
+                    k, A, s, one, q, Kq, u, step, moved, alpha, gamma, schur, intercept, solved, n
                 )
+                r = rate / far if 0.0 < abs(rate) <= 2.0 * abs(far) else 0.0
+                half, far = 0.5 * r, rate
+                delta, before_b = delta + half * (delta - r * before_b), delta
                 shift = 0.0
                 for i in range(n):
+                    d, e = step[i], moved[i]
+                    step[i] += half * (d - r * earlier[i])
+                    moved[i] += half * (e - r * pushed[i])
+                    earlier[i], pushed[i] = d, e
                     shift = max(shift, abs(moved[i] + delta))
                 if shift < _FAR:
                     b += delta
@@ -157,7 +169,7 @@ def dual_paths(
                     fine = math.isfinite(square)
                     break
                 if not fresh or shift > _CHORD or norm > _SLOW * before:
-                    fine, schur = _prepare(k, z, w, alpha, level, A, s, one, n)
+                    fine, schur = _prepare(k, z, w, alpha, level, A, s, one, Kq, u, n)
                     if not fine:
                         break
                     since = 0.0
@@ -167,7 +179,7 @@ def dual_paths(
                 fresh = True
                 before = norm
                 delta = _direction(
-                    k, A, s, one, q, Kq, u, step, moved, alpha, gamma, schur, intercept, n
+                    k, A, s, one, q, Kq, u, step, moved, alpha, gamma, schur, intercept, exact, n
                 )
                 shift = 0.0
                 for i in range(n):
@@ -195,8 +207,9 @@ def dual_paths(
                     largest = max(largest, abs(Kc[i]))
                     tiny = max(tiny, size * abs(moved[i]))
                 done = tiny <= 1e-15 * largest
-            if fine and whole and not since <= _SAME:
-                fine, schur = _prepare(k, z, w, alpha, level, A, s, one, n)
+            solved = fine and whole and not since <= _SAME
+            if solved:
+                fine, schur = _prepare(k, z, w, alpha, level, A, s, one, Kc, u, n)
             if not fine:
                 B[task, number] = evidence[task, number] = np.nan
                 for i in range(n):
@@ -213,7 +226,7 @@ def dual_paths(
                 found -= (
                     w[i] * _loss(z[i], y[i])
                     + 0.5 * alpha * c[i] * Kc[i]
-                    + math.log(A[i, i // 8, i % 8])
+                    - math.log(A[i, i // 8, i % 8])
                 )
             if intercept:
                 found -= 0.5 * math.log(schur / level if level > 0 else schur)
@@ -250,18 +263,21 @@ def _direction(
     gamma: float,
     schur: float,
     intercept: bool,
+    solved: bool,
     n: int,
 ) -> float:
     """Write the Newton step of c and what it moves K c by; return that of the intercept.
 
-    (I + K D/α) t = −K q/α + δ, with t the shift of the log-odds and D = diag(s²).
+    (I + K D/α) t = −K q/α + δ, with t the shift of the log-odds and D = diag(s²). Where ``solved``,
+    u is what `_prepare` wrote of K q.
     """
     inverse = 1.0 / alpha
-    for i in range(n):
-        u[i] = -s[i] * Kq[i] * inverse
-    for i in range(n, len(u)):
-        u[i] = 0.0  # whatever an earlier, longer task has left beyond n: NaN times zero is NaN
-    solve(A, u.reshape(A.shape[1:]), len(u))
+    if not solved:
+        for i in range(n):
+            u[i] = -s[i] * Kq[i] * inverse
+        for i in range(n, len(u)):
+            u[i] = 0.0  # whatever an earlier, longer task has left beyond n: NaN times zero is NaN
+        solve(A, u.reshape(A.shape[1:]), len(u))
     along = delta = 0.0
     if intercept:
         for i in range(n):
@@ -283,30 +299,37 @@ def _prepare(
     A: AnyArray,
     s: AnyArray,
     one: AnyArray,
+    x: AnyArray,
+    u: AnyArray,
     n: int,
 ) -> tuple[bool, float]:
-    """Factor I + S K S/α, S² the curvatures, solve it for s, and return the intercept's pivot."""
-    largest = alpha
+    """Factor B = I + S K S/α, S² the curvatures, and return the intercept's pivot.
+
+    Written are B⁻¹s to ``one`` and −B⁻¹S x/α to ``u``.
+    """
+    largest, inverse = alpha, 1.0 / alpha
     for i in range(n):
         p = 1.0 / (1.0 + math.exp(-abs(z[i])))
         bend = w[i] * p * (1.0 - p) if abs(z[i]) < 30 else w[i] * math.exp(-abs(z[i]))
         s[i] = math.sqrt(bend)
         one[i] = s[i]
+        u[i] = -s[i] * x[i] * inverse
         largest = max(largest, bend * K[i, i])
     for i in range(n, len(s)):
-        s[i] = one[i] = 0.0
+        s[i] = one[i] = u[i] = 0.0
     for i in range(len(s)):
         row = A[i].reshape(len(s))
-        for h in range(len(s)):
-            row[h] = 0.0
         if i < n:
-            f, own = s[i] / alpha, K[i]
+            f, own = s[i] * inverse, K[i]
             for h in range(n):
                 row[h] = f * s[h] * own[h]
+        for h in range(n if i < n else 0, len(s)):
+            row[h] = 0.0
         row[i] += 1.0
     if not factor(A, len(s)):
         return False, 1.0
-    solve(A, one.reshape(A.shape[1:]), len(s))
+    shape = A.shape[1:]
+    solve_two(A, one.reshape(shape), u.reshape(shape), len(s))
     # The floor of `LogisticStack.hessian`: far from the optimum no row may have a curvature.
     schur = level + 1e-14 * largest
     for i in range(n):
@@ -377,7 +400,7 @@ def _leverage(
     total = 0.0
     for j in range(n):
         factors = U[j].reshape(len(x))
-        x[j] /= factors[j]
+        x[j] *= factors[j]
         total += x[j] * x[j]
         for h in range(j + 1, n):
             x[h] -= x[j] * factors[h]

@@ -54,6 +54,8 @@ _LEAST_VOTE, _MOST_VOTE = 0.15, 0.45
 # there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
 # add up linearly, so that each is about three times smaller.
 _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
+# Numbers pull the mean back much alike. Labels do by how many there are of the rarer kind.
+_PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
 _SLOPES = {
@@ -125,6 +127,10 @@ class Plan:
         Score round t counts (t + 1)^power in the average.
     slope, level : float
         Strengths τ_w and τ_b of the prior under which scores are taken.
+    step : float
+        Score rounds point that many mean scores away from where they were asked.
+    pull : float or None
+        Part of an error in the mean that scores take back, None to be read off the scores.
     """
 
     shares: tuple[tuple[str, float], ...]
@@ -134,6 +140,7 @@ class Plan:
     slope: float
     level: float = 10.0
     step: float = 1.6
+    pull: float | None = None
 
     @property
     def moment(self) -> bool:
@@ -195,6 +202,7 @@ def plan(
         clip=0.6 if quiet else 0.4,
         power=2.0 if quiet else 1.0,
         slope=ratio / n_features,
+        pull=_PULL if loss == "squared" else None,
     )
 
 

@@ -41,6 +41,7 @@ class HierarchicalPublic:
     spectrum: Shape | None = None
     shapes: tuple[Array | None, ...] = (None,)
     parents: tuple[int, ...] = (0,)  # the shape that each shape refines
+    free: tuple[int, ...] = (0,)  # numbers that each shape was chosen by
     log_weights: Array | None = None
     embedding: Array | None = None  # (m, r): tasks' places along directions that stand out
 
@@ -59,11 +60,22 @@ class HierarchicalPublic:
         found = self.spectrum.covariance() / np.outer(self.frame.scale, self.frame.scale)
         return np.asarray(found * (len(found) / np.trace(found)))
 
-    def with_shapes(self, spectrum: Shape, *families: tuple[Array, ...]) -> HierarchicalPublic:
-        """Return what is known with families of ever sharper shapes, beside no shape at all."""
+    def with_shapes(self, *families: tuple[Shape, tuple[Array, ...], int]) -> HierarchicalPublic:
+        """Return what is known with families of ever sharper shapes, beside no shape at all.
+
+        A family is what was read, its shapes, and how many numbers they were chosen by. The first
+        family's reading is the one that is shown.
+        """
         shapes: list[Array | None] = [None]
-        parents = [0]
-        for family in families:
+        parents, free = [0], [0]
+        for _, family, numbers in families:
             parents += [len(shapes) + number - 1 if number else 0 for number in range(len(family))]
             shapes += family
-        return replace(self, spectrum=spectrum, shapes=tuple(shapes), parents=tuple(parents))
+            free += [numbers] * len(family)
+        return replace(
+            self,
+            spectrum=families[0][0],
+            shapes=tuple(shapes),
+            parents=tuple(parents),
+            free=tuple(free),
+        )

@@ -31,6 +31,7 @@ __all__ = [
     "read_spreads",
     "read_votes",
     "shaped_mean",
+    "sparse_mean",
     "sparse_shapes",
 ]
 
@@ -46,9 +47,11 @@ CENTRE_RADIUS = 1.5
 _LEAST_SPREAD = 0.25  # of the mean spread
 _DOUBT = 0.05  # chance that noise alone passes for a pattern
 _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
-# Part of a step that the next round takes back, for the noise left in the mean. It is one where
-# every task knows its model and zero where none does; there noise walks at random.
-_PULL = 0.5
+# Part of an error in the mean that the next scores take back: to choose from, usually, and how far
+# the scores are believed.
+_PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
+# Slopes of a mean: shares that may be large, and the size of the others relative to them.
+_SHARES, _SMALL = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2
 
 
 def _kernel(positions: Array) -> Array:
@@ -146,41 +149,126 @@ class MeanReading:
     start: Array
     mean: Array
     weight: float = 0.0
-    rounds: int = 0
+    means: tuple[Array, ...] = ()  # before each round
+    scores: tuple[Array, ...] = ()  # mean scores at them, as released
 
     @classmethod
     def at(cls, start: Array) -> MeanReading:
         """Begin where no round has been held."""
         return cls(start, start)
 
+    @property
+    def rounds(self) -> int:
+        """Rounds held."""
+        return len(self.means)
+
     def after(self, total: Array, root: Array, n_tasks: int, plan: Plan) -> MeanReading:
         """Return the reading with one more round's sum of scores."""
-        pointed = self.mean + plan.step * root * (total / n_tasks)
+        score = total / n_tasks
+        pointed = self.mean + plan.step * root * score
         weight = (self.rounds + 1.0) ** plan.power
         whole = self.weight + weight
         mean = (self.weight * self.mean + weight * pointed) / whole
-        return replace(self, mean=mean, weight=whole, rounds=self.rounds + 1)
+        return replace(
+            self,
+            mean=mean,
+            weight=whole,
+            means=(*self.means, self.mean),
+            scores=(*self.scores, score),
+        )
 
-    def shrunk(self, deviation: float, root: Array, n_tasks: int, plan: Plan) -> Array | None:
-        """Return the mean, shrunk towards the start by the noise in it; None if noise is all.
+    def settled(
+        self, deviation: float, root: Array, n_tasks: int, plan: Plan, n_features: int
+    ) -> tuple[Array | None, float]:
+        """Return the mean, shrunk towards the start by the noise in it, and that noise on slopes.
 
-        Positive-part James–Stein in the scores' coordinates.
+        The mean is None if noise is all. Slopes and levels have nothing to do with each other:
+        labels that are rare move the levels far, and were they shrunk as one, noise on the slopes
+        would pass for a part of it. Levels are shrunk by positive-part James–Stein in the scores'
+        coordinates, slopes by `sparse_mean`. ``deviation`` is in the scores' units.
         """
-        noise = self.noise(deviation, n_tasks, plan)
         moved = (self.mean - self.start) / root
-        size = float(np.sum(moved * moved))
-        if size <= 0:
-            return None
-        kept = 1 - max(moved.size - 2, 1) * noise**2 / size
-        return self.start + kept * (self.mean - self.start) if kept > 0 else None
+        slopes, levels = moved[..., :n_features], moved[..., n_features:]
+        noise = self._noise(slice(0, n_features), root, deviation / n_tasks, plan)
+        if _kept_by_noise(moved, noise) == 0:
+            return None, noise
+        found = sparse_mean(slopes, noise)
+        if levels.size:
+            left = self._noise(slice(n_features, None), root, deviation / n_tasks, plan)
+            found = np.concatenate([found, _kept_by_noise(levels, left) * levels], axis=-1)
+        return self.start + root * found, noise
 
-    def noise(self, deviation: float, n_tasks: int, plan: Plan) -> float:
-        """Return the deviation of the noise left on a coordinate of the scores."""
+    def _noise(self, part: slice, root: Array, noise: float, plan: Plan) -> float:
+        """Return the deviation of the noise left on a coordinate of the mean.
+
+        Tasks that know their models take back a part κ of every error in the mean with the next
+        round's scores; those that know nothing of them take back none, and noise walks at random.
+        """
+        pull = plan.pull
+        if pull is None:
+            steps = [(mean - self.start) / root for mean in self.means]
+            places = np.stack([step[..., part].ravel() for step in steps])
+            scores = np.stack([score[..., part].ravel() for score in self.scores])
+            pull = likely_pull(places, scores, noise)
         weights = np.arange(1.0, self.rounds + 1) ** plan.power
         left = 0.0
-        for gain in weights / np.cumsum(weights):
-            left = left * (1 - _PULL * gain) ** 2 + gain**2
-        return plan.step * deviation / n_tasks * math.sqrt(left)
+        for gain in plan.step * weights / np.cumsum(weights):
+            left = left * (1 - pull * gain) ** 2 + gain**2
+        return noise * math.sqrt(left)
+
+
+def likely_pull(places: Array, scores: Array, noise: float) -> float:
+    """Return the part κ of its place that a mean score takes back, from scores (t, q) at places.
+
+    A score is taken for κ·(where it vanishes − its place) + noise. With z = score + κ·place, the
+    residuals of z about its mean over the rounds tell one κ from another, and so does that mean,
+    which is N(0, κ²S² + noise²/t) for places N(0, S²), with S the likeliest. Scores are not quite
+    linear: the noise is at least what the best κ leaves.
+    """
+    rounds, size = places.shape
+    z = scores + _PULLS[:, None, None] * places
+    centre = z.mean(axis=1)
+    rest = ((z - centre[:, None]) ** 2).sum(axis=(1, 2))
+    variance = max(noise**2, float(rest.min()) / (max(rounds - 1, 1) * size), 1e-300)
+    square = (centre * centre).sum(axis=1) / size
+    reach = np.maximum(square, variance / rounds)
+    logs = -0.5 * rest / variance - 0.5 * size * (np.log(reach) + square / reach)
+    weights = np.exp(logs - logs.max())
+    found = float(weights @ np.log(_PULLS) / weights.sum())
+    return math.exp(_TRUST * found + (1 - _TRUST) * math.log(_USUAL_PULL))
+
+
+def _kept_by_noise(moved: Array, noise: float) -> float:
+    """Return the part that positive-part James–Stein keeps."""
+    size = float(np.sum(moved * moved))
+    return max(0.0, 1 - max(moved.size - 2, 1) * noise**2 / size) if size > 0 else 0.0
+
+
+def sparse_mean(moved: Array, noise: float) -> Array:
+    """Return ``moved`` = shift + noise·N(0, I) without what noise explains, number by number.
+
+    Of the shift's numbers a share is N(0, s²), the others are N(0, (0.2·s)²); each gets its
+    posterior mean, averaged over shares and sizes s by their likelihood. Where the shift is all of
+    one size this is about James and Stein's estimate, where few are large it keeps those.
+    """
+    if noise <= 0:
+        return moved
+    flat = (moved / noise).ravel()
+    largest = max(float(np.abs(flat).max()), 1.0)
+    sizes = np.geomspace(0.3, 2 * largest, 24) ** 2
+    small = _SMALL**2 * sizes
+    kept, less = sizes / (1 + sizes), small / (1 + small)
+    # log of large over small, number by number
+    odds = 0.5 * ((kept - less) * (flat * flat)[:, None] - np.log1p(sizes) + np.log1p(small))
+    shares = np.array(_SHARES)[:, None, None]
+    mixed = np.logaddexp(np.log1p(-shares), np.log(shares) + odds)
+    alone = 0.5 * (less * (flat * flat)[:, None] - np.log1p(small))
+    weights = (mixed + alone).sum(axis=1)
+    weights = np.exp(weights - weights.max())
+    large = np.exp(np.log(shares) + odds - mixed)
+    inside = large * kept + (1 - large) * less
+    means = (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
+    return np.asarray(noise * (flat * means).reshape(moved.shape))
 
 
 def shaped_mean(moved: Array, noise: float, root: Array) -> Array:

@@ -227,7 +227,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return replace(public, embedding=left * strengths)
         candidates, _ = self._candidates(public, 0)
         found = self._comparisons.read(values, deviation, candidates, public.parents)
-        weights = np.concatenate(found)
+        # Shapes were chosen by the very tasks that now speak for them: a maximum of the evidence
+        # over so many numbers is by as many nats too high (Akaike 1974), shared by all tasks.
+        chosen = np.repeat(np.array(public.free) / self.n_tasks, candidates.n_strengths)
+        weights = np.concatenate([found[0] - chosen, found[1]])
         return replace(public, log_weights=weights - weights.max())
 
     def _read_scale(
@@ -269,26 +272,29 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
-        mean = reading.shrunk(deviation * public.length, root, self.n_tasks, self.plan)
+        mean, noise = reading.settled(
+            deviation * public.length, root, self.n_tasks, self.plan, self.n_features
+        )
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
-        noise = reading.noise(deviation * public.length, self.n_tasks, self.plan)
         return replace(public, mean=public.start if mean is None else mean, noise=noise)
 
     def _read_moment(
         self, public: HierarchicalPublic, values: Array, deviation: float, noise: Mechanism
     ) -> HierarchicalPublic:
-        m, few = self.n_tasks, not self._squared
+        m, d, few = self.n_tasks, self.n_features, not self._squared
         if self.pattern == "group-sparse":
             use = read_diagonal(values, noise.coordinates(), m)
-            return public.with_shapes(use, sparse_shapes(use, few=few))
-        rank = shrink_spectrum(values, noise.spectrum(self.n_features), trace=float(m), n_tasks=m)
-        sparse: tuple[Array, ...] = ()
+            return public.with_shapes((use, sparse_shapes(use, few=few), d))
+        rank = shrink_spectrum(values, noise.spectrum(d), trace=float(m), n_tasks=m)
+        standing = int((rank.excess > 0).sum())
+        found = [(rank, low_rank_shapes(rank, few=few), standing * d)]
         if self.pattern == "any" and not few:
             # Of all symmetric noise here the diagonal has twice the variance of the rest.
             diagonal = Coordinates(math.sqrt(2) * deviation)
-            sparse = sparse_shapes(read_diagonal(np.diag(values).copy(), diagonal, m))
-        return public.with_shapes(rank, low_rank_shapes(rank, few=few), sparse)
+            use = read_diagonal(np.diag(values).copy(), diagonal, m)
+            found.append((use, sparse_shapes(use), d))
+        return public.with_shapes(*found)
 
     def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
         """Return the priors learned together, and those of a task that learns alone."""
@@ -300,7 +306,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         for number, shape in enumerate(public.shapes):
             if shape is not None:
                 means[number, :d] = start[:d] + root * shaped_mean(moved, public.noise, shape)
-        return grid(means, d, loss, public.shapes), alone(start, d, loss)
+        # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
+        free = np.append(start[:d], mean[d:])
+        return grid(means, d, loss, public.shapes), alone(free, d, loss)
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
