@@ -177,7 +177,8 @@ def _mean_square(residuals: Array, bucket: Bucket, weights: Array | None) -> Arr
 def _settle(models: Array, intercepts: Array, errors: Array) -> None:
     """Put zero for models (b, a, d) that are not finite, and infinity for errors (b, a)."""
     bad = ~(np.isfinite(models).all(axis=2) & np.isfinite(intercepts) & np.isfinite(errors))
-    models[bad], intercepts[bad], errors[bad] = 0.0, 0.0, np.inf
+    if bad.any():
+        models[bad], intercepts[bad], errors[bad] = 0.0, 0.0, np.inf
 
 
 def _prepared(
@@ -214,7 +215,7 @@ def _bucket_path(
     if not intercept:
         return V, np.zeros(alphas.shape), loo
     lone = (shares > 0).sum(axis=1) == 1
-    loo = np.where(lone[:, None, None], (raw * root)[:, None, :], loo)
+    loo[lone] = (raw * root)[lone][:, None, :]
     return V, target_mean - (V @ row_mean[:, :, None])[:, :, 0], loo
 
 
