@@ -8,9 +8,10 @@ A side that cannot be installed or started is left out, and the table says so.
 A round is a cohort of 50 clients of 40 images each, one local epoch in batches of 10, updates
 clipped, summed and noised. Models: the two-convolution network (5×5, 32 and 64, dense 512) and
 multinomial logistic regression (784 × 62). The first round, from the start of the process, is
-stated apart. Beside clients per second of the clock stand clients per second of processor time, over
-all rounds: on a machine that others use too, the latter say more. The system counts it in ticks of
-10 ms, so that rounds of the logistic model need ``--turns 15`` or more. The share of peak counts the operations of plain convolutions, whoever needs fewer, against numpy's product on one core.
+stated apart. Beside clients per second of the clock stand clients per second of processor time,
+over all rounds: on a machine that others use too, the latter say more. The system counts it in
+ticks of 10 ms, so that the logistic model needs ``--turns 20`` or more. The share of peak counts
+the operations of plain convolutions, whoever needs fewer, against numpy's product on one core.
 Memory is the proportional set size of the side's processes, at its largest.
 PyTorch sides run once with one thread and once with all; the better one counts for the ratios.
 """
