@@ -41,8 +41,15 @@ PEERS: dict[str, list[list[str]]] = {
     "diffprivlib": [["diffprivlib", "scikit-learn<1.8"]],
     # Its releases ask for Python 3.10 and pin a PyTorch; what is used of it runs with later ones.
     "fl4health": [
-        ["torch", "flwr>=1.18,<1.19", "opacus", "torchmetrics", "dp-accounting", "scikit-learn"],
-        ["pandas", "wandb", "scipy"],
+        [
+            "torch",
+            "flwr>=1.18,<1.19",
+            "opacus",
+            "torchmetrics",
+            "dp-accounting<0.5",
+            "scikit-learn",
+        ],
+        ["dm-tree", "pandas<3", "scipy", "tqdm", "wandb"],
         ["--no-deps", "--ignore-requires-python", "fl4health"],
     ],
     "flwr": [["flwr", "scipy"]],
