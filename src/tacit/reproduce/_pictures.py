@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def draw_lines(config: Mapping[str, Any], record: Record, path: Path) -> None:
     figure.legend(
         list(shown.values()), list(shown), fontsize=8, loc="outside lower center", ncols=columns
     )
-    figure.suptitle(config["title"], fontsize=11 if columns > 1 else 9)
+    title = textwrap.fill(config["title"], 68 * columns)
+    figure.suptitle(title, fontsize=11 if columns > 1 else 9)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
