@@ -186,7 +186,7 @@ def scale(full: bool) -> Rows:
                 path = Path(folder) / f"{m}.parquet"
                 if not path.exists():
                     out_of_core.write(path, m)
-                told = out_of_core.apart(name, path, streamed=True, n_tasks=m)
+                told = out_of_core.apart(name, path, place="file", n_tasks=m)
                 times.append(told["seconds"])
                 peaks.append(told["gb"])
             slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
