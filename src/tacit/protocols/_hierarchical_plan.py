@@ -57,7 +57,12 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 # Numbers pull the mean back much alike. Labels do by how many there are of the rarer kind.
 _PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
-FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
+# A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
+# learns alone must not seem to know less of it than others do.
+FREE_LEVEL = {"squared": 1e3, "logistic": 1.0}
+# Under which levels are scored. The level of labels that suits a wide prior is that of no task if
+# they differ little: its mean share of rare labels is far above the median's.
+_SCORED_LEVEL = {"squared": 10.0, "logistic": 1.0}
 _SLOPES = {
     "squared": 10.0 ** np.arange(-2.5, 2.6, 0.5),
     "logistic": 10.0 ** np.arange(-2, 1.6, 0.5),
@@ -202,6 +207,7 @@ def plan(
         clip=0.6 if quiet else 0.4,
         power=2.0 if quiet else 1.0,
         slope=ratio / n_features,
+        level=_SCORED_LEVEL[loss],
         pull=_PULL if loss == "squared" else None,
     )
 
@@ -250,7 +256,5 @@ def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, .
 
 def alone(start: Array, n_features: int, loss: str) -> Candidates:
     """Return the priors of a task that takes nothing from others but where it starts."""
-    levels = np.full(1, FREE_LEVEL if loss == "squared" else _LEVELS[loss][-1])
-    if start.size == n_features:
-        levels = np.zeros(1)
+    levels = np.full(1, FREE_LEVEL[loss] if start.size > n_features else 0.0)
     return Candidates(start[None], _SLOPES[loss] / n_features, levels)

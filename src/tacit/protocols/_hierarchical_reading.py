@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtri, expit, logit, logsumexp
 
 from tacit._types import Array
 from tacit.privacy.mechanisms.laws import Coordinates
@@ -50,8 +50,9 @@ _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # Part of an error in the mean that the next scores take back: to choose from, usually, and how far
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
-# Slopes of a mean: shares that may be large, and the size of the others relative to them.
-_SHARES, _SMALL = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2
+# Slopes of a mean: shares that may be large, and the size of the others relative to them; the
+# chance that there are none.
+_SHARES, _SMALL, _NONE = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2, 0.5
 
 
 def _kernel(positions: Array) -> Array:
@@ -249,7 +250,9 @@ def sparse_mean(moved: Array, noise: float) -> Array:
 
     Of the shift's numbers a share is N(0, s²), the others are N(0, (0.2·s)²); each gets its
     posterior mean, averaged over shares and sizes s by their likelihood. Where the shift is all of
-    one size this is about James and Stein's estimate, where few are large it keeps those.
+    one size this is about James and Stein's estimate, where few are large it keeps those. If it is
+    likelier that there is no shift at all, it is none: the least of a wrong mean turns the ranking
+    of tasks that know nothing of their own.
     """
     if noise <= 0:
         return moved
@@ -263,11 +266,14 @@ def sparse_mean(moved: Array, noise: float) -> Array:
     shares = np.array(_SHARES)[:, None, None]
     mixed = np.logaddexp(np.log1p(-shares), np.log(shares) + odds)
     alone = 0.5 * (less * (flat * flat)[:, None] - np.log1p(small))
-    weights = (mixed + alone).sum(axis=1)
+    weights = (mixed + alone).sum(axis=1)  # log-likelihood over that of noise alone
+    some = logsumexp(weights) - math.log(weights.size) - logit(_NONE)
+    if some < 0:
+        return np.zeros_like(moved)
     weights = np.exp(weights - weights.max())
     large = np.exp(np.log(shares) + odds - mixed)
     inside = large * kept + (1 - large) * less
-    means = (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
+    means = expit(some) * (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
     return np.asarray(noise * (flat * means).reshape(moved.shape))
 
 
