@@ -41,8 +41,8 @@ SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one messag
 PATTERNS = ("mean", "any", "low-rank", "group-sparse", "related")
 _MOMENT = {"any": 0.8, "low-rank": 1.2, "group-sparse": 1.5, "related": 0.8}  # share of the moment
 # Share of the mean. Without an intercept data were centred by whoever made them, and there is less
-# of a mean to find.
-_MEAN, _MEAN_OF_CENTRED = 1.2, 0.7
+# of a mean to find, and more of a moment.
+_MEAN, _MEAN_OF_CENTRED, _MOMENT_OF_CENTRED = 1.2, 0.7, 1.1
 
 _QUIET, _LOUD = 0.05, 0.2  # of ν
 # Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
@@ -204,6 +204,7 @@ def plan(
     if "moment" not in skipped:
         # What the moment takes beyond the usual must not drown the votes.
         vote *= max(1.0, math.hypot(1.2, _MOMENT[pattern]) / 1.5)
+    moment = max(_MOMENT.get(pattern, 0.0), 0.0 if intercept else _MOMENT_OF_CENTRED)
     scale = max(_WIDE_VOTE * vote, 0.25)
     spreads = _spreads_visible(loudness, n_features, scale)
     shares = {
@@ -213,7 +214,7 @@ def plan(
         "level": vote,
         "length": _LENGTH * vote,
         "scores": _MEAN if intercept else _MEAN_OF_CENTRED,
-        "moment": _MOMENT.get(pattern, 0.0),
+        "moment": moment,
         "evidence": _EVIDENCE,
         "own models": 1.0,
     }
