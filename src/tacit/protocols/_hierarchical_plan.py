@@ -58,7 +58,8 @@ _WIDE_VOTE, _LENGTH = 1.2, 0.7
 _VISIBLE_SPREADS = 0.3  # squared length of relative spreads about their mean
 _EVIDENCE = 0.45
 # An origin that is told to half of a feature's deviation takes this share for each unit of noise on
-# a vector of features. One that would cost more than the most is better left at zero.
+# a vector of features. One that would cost more than the most is better left at zero; labels, whose
+# level nobody votes on, take the least that may tell one.
 _CENTRE, _LEAST_CENTRE, _MOST_CENTRE = 5.0, 0.2, 0.5
 # Noise on one number beyond which nothing is asked: votes stand out by no more than five deviations
 # there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
@@ -198,7 +199,9 @@ def plan(
     if pattern != "related" or not _models_visible(loudness, n_tasks, n_outputs * n_features):
         skipped.add("own models")
     vote = float(np.clip(_VOTE * loudness.deviation(BINS), _LEAST_VOTE, _MOST_VOTE))
-    centre = max(_CENTRE * loudness.norm(n_features), _LEAST_CENTRE)
+    centre = _LEAST_CENTRE
+    if loss == "squared":
+        centre = max(_CENTRE * loudness.norm(n_features), _LEAST_CENTRE)
     if centre > _MOST_CENTRE:
         skipped.add("centre")
     if "moment" not in skipped:
