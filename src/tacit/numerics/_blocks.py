@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit._types import AnyArray
 
-__all__ = ["compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
+__all__ = ["cached", "compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
 __all__ += ["solve_two", "take_off"]
 
 # Products may be fused into sums, but nothing is reassociated: the compiler makes a vector loop and
@@ -25,7 +25,7 @@ _EXACT = {"contract", "nsz"}
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without the GIL, cached on disk where a cache can be written."""
-    return _made(function, _EXACT)
+    return cached(function, fastmath=_EXACT)
 
 
 def reassociated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,10 +34,11 @@ def reassociated(function: Callable[..., Any]) -> Callable[..., Any]:
     That is what lets their loops use vector registers. NaN and infinity keep their meaning, so bad
     values still show in the result.
     """
-    return _made(function, {*_EXACT, "reassoc", "arcp"})
+    return cached(function, fastmath={*_EXACT, "reassoc", "arcp"})
 
 
-def _made(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+def cached(function: Callable[..., Any], *, fastmath: set[str] | bool) -> Callable[..., Any]:
+    """Compile with the floating-point freedoms named, cached where a cache can be written."""
     options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     made: Callable[..., Any]
     try:
