@@ -15,7 +15,7 @@ import numpy as np
 from tacit._types import AnyArray
 
 __all__ = ["cached", "compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
-__all__ += ["solve_two", "take_off"]
+__all__ += ["take_off"]
 
 # Products may be fused into sums, but nothing is reassociated: the compiler makes a vector loop and
 # a scalar one and chooses by where in memory arrays happen to lie, so that sums taken in another
@@ -161,29 +161,6 @@ def solve(U: AnyArray, x: AnyArray, n: int) -> None:
         f = x[block, place]
         x[block, place] = 0.0
         x[block, place] = (f - dot(row, x, block)) * row[block, place]
-
-
-@compiled
-def solve_two(U: AnyArray, x: AnyArray, y: AnyArray, n: int) -> None:
-    """Do as `solve` for x and y at once: neither waits for the other, and both for little else."""
-    for j in range(n):
-        block, place, row = j // 8, j % 8, U[j]
-        f, g = x[block, place] * row[block, place], y[block, place] * row[block, place]
-        for k in range(block, len(x)):
-            for h in range(8):
-                x[k, h] -= f * row[k, h]
-            for h in range(8):
-                y[k, h] -= g * row[k, h]
-        x[block, place], y[block, place] = f, g
-    for j in range(n - 1, -1, -1):
-        block, place, row = j // 8, j % 8, U[j]
-        f, g = x[block, place], y[block, place]
-        x[block, place] = y[block, place] = 0.0
-        p, q = dot(row, x, block), dot(row, y, block)
-        x[block, place], y[block, place] = (
-            (f - p) * row[block, place],
-            (g - q) * row[block, place],
-        )
 
 
 @compiled

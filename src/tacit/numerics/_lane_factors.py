@@ -16,26 +16,23 @@ __all__ = ["factor", "inverse_diagonal", "solve", "times"]
 
 
 @compiled_lanes
-def times(K: AnyArray, x: AnyArray, out: AnyArray, N: int) -> None:
-    """Write K x."""
+def times(K: AnyArray, work: AnyArray, x: int, out: int, N: int) -> None:
+    """Write K x; x and the product are at places of ``work``."""
     M = N + 1
     for i in range(0, N, 4):
         a = b = c = e = spread(0.0)
         first = i * M
         for j in range(first, first + N):
-            f = get(x, j - first)
+            f = get(work, x + j - first)
             a = fma(get(K, j), f, a)
             b = fma(get(K, j + M), f, b)
             c = fma(get(K, j + 2 * M), f, c)
             e = fma(get(K, j + 3 * M), f, e)
-        put(out, i, a)
-        put(out, i + 1, b)
-        put(out, i + 2, c)
-        put(out, i + 3, e)
+        _put_four(work, out + i, a, b, c, e)
 
 
 @compiled_lanes
-def factor(K: AnyArray, s: AnyArray, inverse: Any, U: AnyArray, N: int) -> Any:
+def factor(K: AnyArray, work: AnyArray, s: int, inverse: Any, U: AnyArray, N: int) -> Any:
     """Write the upper Cholesky factor of I + S K S·inverse; return which lanes have one.
 
     The diagonal holds the reciprocals of the factor's own; nothing is written below it. A lane that
@@ -46,7 +43,7 @@ def factor(K: AnyArray, s: AnyArray, inverse: Any, U: AnyArray, N: int) -> Any:
     sound = one <= one
     for i in range(0, N, 4):
         p, q, m, h = i * M + i, i * M + i + M, i * M + i + 2 * M, i * M + i + 3 * M
-        s0, s1, s2, s3 = get(s, i), get(s, i + 1), get(s, i + 2), get(s, i + 3)
+        s0, s1, s2, s3 = _get_four(work, s + i)
         f0, f1, f2, f3 = s0 * inverse, s1 * inverse, s2 * inverse, s3 * inverse
         d0 = fma(f0 * s0, get(K, p), one)
         u01 = f0 * s1 * get(K, p + 1)
@@ -59,7 +56,7 @@ def factor(K: AnyArray, s: AnyArray, inverse: Any, U: AnyArray, N: int) -> Any:
         u23 = f2 * s3 * get(K, m + 3)
         d3 = fma(f3 * s3, get(K, h + 3), one)
         for place in range(i, i * M + i, M):
-            a, b, c, e = get(U, place), get(U, place + 1), get(U, place + 2), get(U, place + 3)
+            a, b, c, e = _get_four(U, place)
             x, y, z, w = _minus(a), _minus(b), _minus(c), _minus(e)
             d0 = fma(x, a, d0)
             u01 = fma(x, b, u01)
@@ -98,7 +95,7 @@ def factor(K: AnyArray, s: AnyArray, inverse: Any, U: AnyArray, N: int) -> Any:
         u01, u02, u03, u12 = _minus(u01), _minus(u02), _minus(u03), _minus(u12)
         u13, u23 = _minus(u13), _minus(u23)
         for j in range(i + 4, N, 4):
-            g0, g1, g2, g3 = get(s, j), get(s, j + 1), get(s, j + 2), get(s, j + 3)
+            g0, g1, g2, g3 = _get_four(work, s + j)
             p, q = i * M + j, i * M + j + M
             m, h = q + M, q + 2 * M
             a0, a1 = f0 * g0 * get(K, p), f0 * g1 * get(K, p + 1)
@@ -111,9 +108,7 @@ def factor(K: AnyArray, s: AnyArray, inverse: Any, U: AnyArray, N: int) -> Any:
             e2, e3 = f3 * g2 * get(K, h + 2), f3 * g3 * get(K, h + 3)
             apart = j - i
             for place in range(i, i * M + i, M):
-                there = place + apart
-                x, y = get(U, there), get(U, there + 1)
-                z, w = get(U, there + 2), get(U, there + 3)
+                x, y, z, w = _get_four(U, place + apart)
                 f = _minus(get(U, place))
                 a0, a1, a2, a3 = fma(f, x, a0), fma(f, y, a1), fma(f, z, a2), fma(f, w, a3)
                 f = _minus(get(U, place + 1))
@@ -144,6 +139,11 @@ def _minus(x: Any) -> Any:
 
 
 @compiled_lanes
+def _get_four(U: AnyArray, place: int) -> Any:
+    return get(U, place), get(U, place + 1), get(U, place + 2), get(U, place + 3)
+
+
+@compiled_lanes
 def _put_four(U: AnyArray, place: int, a: Any, b: Any, c: Any, e: Any) -> None:
     put(U, place, a)
     put(U, place + 1, b)
@@ -152,13 +152,13 @@ def _put_four(U: AnyArray, place: int, a: Any, b: Any, c: Any, e: Any) -> None:
 
 
 @compiled_lanes
-def solve(U: AnyArray, x: AnyArray, N: int) -> None:
+def solve(U: AnyArray, work: AnyArray, x: int, N: int) -> None:
     """Solve UᵀU x = x, U as `factor` leaves it, in place."""
     M = N + 1
     for i in range(0, N, 4):
-        a, b, c, e = get(x, i), get(x, i + 1), get(x, i + 2), get(x, i + 3)
+        a, b, c, e = _get_four(work, x + i)
         for j in range(i):
-            f, place = _minus(get(x, j)), j * M + i
+            f, place = _minus(get(work, x + j)), j * M + i
             a = fma(f, get(U, place), a)
             b = fma(f, get(U, place + 1), b)
             c = fma(f, get(U, place + 2), c)
@@ -172,11 +172,11 @@ def solve(U: AnyArray, x: AnyArray, N: int) -> None:
         c = fma(f, get(U, place + M + 2), c) * get(U, place + 2 * M + 2)
         e = fma(f, get(U, place + M + 3), e)
         e = fma(_minus(c), get(U, place + 2 * M + 3), e) * get(U, place + 3 * M + 3)
-        _put_four(x, i, a, b, c, e)
+        _put_four(work, x + i, a, b, c, e)
     for i in range(N - 4, -1, -4):
-        a, b, c, e = get(x, i), get(x, i + 1), get(x, i + 2), get(x, i + 3)
+        a, b, c, e = _get_four(work, x + i)
         for j in range(i + 4, N):
-            f, place = _minus(get(x, j)), i * M + j
+            f, place = _minus(get(work, x + j)), i * M + j
             a = fma(f, get(U, place), a)
             b = fma(f, get(U, place + M), b)
             c = fma(f, get(U, place + 2 * M), c)
@@ -190,11 +190,11 @@ def solve(U: AnyArray, x: AnyArray, N: int) -> None:
         b = fma(f, get(U, place + M + 2), b) * get(U, place + M + 1)
         a = fma(f, get(U, place + 2), a)
         a = fma(_minus(b), get(U, place + 1), a) * get(U, place)
-        _put_four(x, i, a, b, c, e)
+        _put_four(work, x + i, a, b, c, e)
 
 
 @compiled_lanes
-def inverse_diagonal(U: AnyArray, V: AnyArray, out: AnyArray, N: int) -> None:
+def inverse_diagonal(U: AnyArray, V: AnyArray, work: AnyArray, out: int, N: int) -> None:
     """Write the diagonal of (UᵀU)⁻¹: the squared lengths of the rows of U⁻¹.
 
     Four columns of U⁻¹ at a time, from the diagonal upwards, stand in V (N, 4).
@@ -216,16 +216,15 @@ def inverse_diagonal(U: AnyArray, V: AnyArray, out: AnyArray, N: int) -> None:
         _put_four(V, 4 * j + 4, none, r1, v12, v13)
         _put_four(V, 4 * j + 8, none, none, r2, v23)
         _put_four(V, 4 * j + 12, none, none, none, r3)
-        put(out, j, fma(v03, v03, fma(v02, v02, fma(v01, v01, r0 * r0))))
-        put(out, j + 1, fma(v13, v13, fma(v12, v12, r1 * r1)))
-        put(out, j + 2, fma(v23, v23, r2 * r2))
-        put(out, j + 3, r3 * r3)
+        put(work, out + j, fma(v03, v03, fma(v02, v02, fma(v01, v01, r0 * r0))))
+        put(work, out + j + 1, fma(v13, v13, fma(v12, v12, r1 * r1)))
+        put(work, out + j + 2, fma(v23, v23, r2 * r2))
+        put(work, out + j + 3, r3 * r3)
         for i in range(j - 4, -1, -4):
             a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = none
             c0 = c1 = c2 = c3 = e0 = e1 = e2 = e3 = none
             for k in range(i + 4, j + 4):
-                x, y = get(V, 4 * k), get(V, 4 * k + 1)
-                z, w = get(V, 4 * k + 2), get(V, 4 * k + 3)
+                x, y, z, w = _get_four(V, 4 * k)
                 place = i * M + k
                 f = get(U, place)
                 a0, a1, a2, a3 = fma(f, x, a0), fma(f, y, a1), fma(f, z, a2), fma(f, w, a3)
@@ -255,10 +254,10 @@ def inverse_diagonal(U: AnyArray, V: AnyArray, out: AnyArray, N: int) -> None:
             _put_four(V, 4 * i + 4, b0, b1, b2, b3)
             _put_four(V, 4 * i + 8, c0, c1, c2, c3)
             _put_four(V, 4 * i + 12, e0, e1, e2, e3)
-            put(out, i, _squares(get(out, i), a0, a1, a2, a3))
-            put(out, i + 1, _squares(get(out, i + 1), b0, b1, b2, b3))
-            put(out, i + 2, _squares(get(out, i + 2), c0, c1, c2, c3))
-            put(out, i + 3, _squares(get(out, i + 3), e0, e1, e2, e3))
+            put(work, out + i, _squares(get(work, out + i), a0, a1, a2, a3))
+            put(work, out + i + 1, _squares(get(work, out + i + 1), b0, b1, b2, b3))
+            put(work, out + i + 2, _squares(get(work, out + i + 2), c0, c1, c2, c3))
+            put(work, out + i + 3, _squares(get(work, out + i + 3), e0, e1, e2, e3))
 
 
 @compiled_lanes

@@ -8,6 +8,7 @@ the bit. Arrays are flat; place p is the numbers 8p to 8p + 7.
 Imported by compiled kernels only: importing Numba takes most of a second.
 """
 
+# mypy: disable-error-code="untyped-decorator"
 from __future__ import annotations
 
 import operator
@@ -50,18 +51,18 @@ _ARRAY = types.Array(types.float64, 1, "C")
 
 
 @register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _VECTOR)
 
 
 @register_model(Mask)
-class _MaskModel(models.PrimitiveModel):  # type: ignore[misc]
+class _MaskModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _BITS)
 
 
-def compiled_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_lanes(function: Callable[..., Any]) -> Any:
     """Compile arithmetic as it is written: nothing fused, nothing reordered."""
     return cached(function, fastmath=False)
 
@@ -215,7 +216,7 @@ def _power_of_two(typing: Any, shifted: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes), build
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+@numba.njit(inline="always")
 def greater(a: Any, b: Any) -> Any:
     """Return the greater of two, lane by lane; the second where one is NaN."""
     return choose(a > b, a, b)

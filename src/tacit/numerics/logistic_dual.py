@@ -1,4 +1,4 @@
-"""Logistic regressions of small tasks on their kernel matrices, one compiled pass a task.
+"""Logistic regressions of small tasks on their kernel matrices, eight tasks in a compiled pass.
 
 With rows R (n, r) and the penalty α‖v‖²/2, the minimiser is v = Rᵀc: n numbers, whatever r is. With
 K = R Rᵀ, log-odds z = o + K c + b, slopes g and curvatures D = S² of the losses, a Newton step is
