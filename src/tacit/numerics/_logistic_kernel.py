@@ -94,8 +94,9 @@ def dual_paths(
 ) -> None:
     """Minimise ``Σ_r w_r ℓ(o_r + (K c)_r + b, y_r) + α cᵀK c/2 + λ b²/2`` for every task and α.
 
-    ``K`` is (t, n, n) and the rest accordingly, of which task i has ``counts[i]`` rows; strengths
-    ``alphas``, ``levels`` (t, a) are worked off in ``order``, each from the last one's minimiser.
+    ``K`` is (t, n, n). There are t problems or a multiple of t: problem i, of ``counts[i]`` rows,
+    is on the matrix of task i modulo t. Strengths ``alphas``, ``levels`` (t, a) are worked off in
+    ``order``, each from the last one's minimiser.
     Written are c (t, a, n), b (t, a), log-odds (t, a, n) (those with the row left out, if
     ``left_out``) and, if ``whole``, Laplace's log-evidence (t, a). A task whose numbers fail gets
     NaN.
@@ -104,7 +105,8 @@ def dual_paths(
     k, U = np.zeros(N * (N + 1) * WIDTH), np.zeros(N * (N + 1) * WIDTH)
     V, work, own = np.zeros(4 * N * WIDTH), np.zeros(18 * N * WIDTH), np.zeros(8 * WIDTH)
     none, one, endless = spread(0.0), spread(1.0), spread(np.inf)
-    for first in range(0, K.shape[0], WIDTH):
+    problems = alphas.shape[0]
+    for first in range(0, problems, WIDTH):
         read(K, offset, labels, weights, counts, first, k, work, N)
         b = before_b = far = none
         alpha = schur = held = one
@@ -114,7 +116,7 @@ def dual_paths(
         for turn in range(alphas.shape[1]):
             for h in range(WIDTH):
                 task, strength, stiffness = first + h, 1.0, 1.0
-                if task < K.shape[0]:
+                if task < problems:
                     number = order[task, turn]
                     strength, stiffness = alphas[task, number], levels[task, number]
                 _set_strengths(own, h, strength, stiffness)
@@ -202,7 +204,7 @@ def dual_paths(
                             if lane(flat, h):
                                 _leave_out_flat(k, U, work, own, h, intercept, N)
             put(own, AT_B, choose(fine, b, spread(np.nan)))
-            for h in range(min(WIDTH, K.shape[0] - first)):
+            for h in range(min(WIDTH, problems - first)):
                 task, n = first + h, counts[first + h]
                 number = order[task, turn]
                 B[task, number] = own[AT_B * WIDTH + h]

@@ -60,13 +60,13 @@ def read(
     """Lay eight tasks side by side, zero beyond their rows; without a task, zeros."""
     k[:] = 0.0
     work[:] = 0.0
-    for h in range(min(WIDTH, K.shape[0] - first)):
+    for h in range(min(WIDTH, len(counts) - first)):
         n, task = counts[first + h], first + h
         for i in range(n):
             work[(AT_O * N + i) * WIDTH + h] = offset[task, i]
             work[(AT_Y * N + i) * WIDTH + h] = labels[task, i]
             work[(AT_W * N + i) * WIDTH + h] = weights[task, i]
-            row, place = K[task, i], i * (N + 1) * WIDTH + h
+            row, place = K[task % len(K), i], i * (N + 1) * WIDTH + h
             for j in range(n):
                 k[place + j * WIDTH] = row[j]
 
