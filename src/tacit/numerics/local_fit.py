@@ -14,9 +14,9 @@ from scipy.special import expit
 
 from tacit._types import Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.logistic import LogisticPath, logistic_paths, logistic_paths_of_each
 from tacit.numerics.prior import Prior
-from tacit.numerics.ridge import ridge_paths
+from tacit.numerics.ridge import RidgePath, ridge_paths
 from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
@@ -28,6 +28,7 @@ __all__ = [
     "bounded_slopes",
     "leave_one_out_weights",
     "local_fit",
+    "local_fits",
 ]
 __all__ += ["relative_strengths"]
 
@@ -123,14 +124,44 @@ def local_fit(
     alone = alpha == "auto" and intercept and len(priors) == 1 and priors[0].plain
     with quiet_arithmetic():
         parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
-        fit = LocalFit(
-            np.concatenate([part.coef for part in parts]),
-            np.concatenate([part.intercept for part in parts]),
-            np.concatenate([part.support for part in parts]),
-        )
+        fit = _concatenated(parts)
         if beside is not None:
             return _joined(fit, beside)
         return bounded_slopes(tasks, fit) if alone and loss.name == "squared" else fit
+
+
+def local_fits(
+    outputs: Sequence[TaskSet], loss: Loss, *, alpha: float | str = "auto", intercept: bool = True
+) -> tuple[LocalFit, ...]:
+    """Do as `local_fit` without priors for every output of the same rows, to the same bits.
+
+    Labels are fitted in one pass over the rows, all classes side by side.
+    """
+    if loss.name == "squared" or len(outputs) == 1:
+        return tuple(local_fit(one, loss, alpha=alpha, intercept=intercept) for one in outputs)
+    found = []
+    with quiet_arithmetic():
+        rows = max(1, _BATCH_ROWS // len(outputs))
+        for parts in zip(*(one.batches(rows) for one in outputs), strict=True):
+            labels = np.column_stack([np.asarray(part.y, dtype=np.float64) for part in parts])
+            alphas = _strengths(parts[0], alpha, intercept)
+            paths = logistic_paths_of_each(parts[0], alphas, labels, intercept=intercept)
+            found.append([_averaged([path], parts[0], loss) for path in paths])
+    return tuple(_concatenated(fits) for fits in zip(*found, strict=True))
+
+
+def _concatenated(parts: Sequence[LocalFit]) -> LocalFit:
+    return LocalFit(
+        np.concatenate([part.coef for part in parts]),
+        np.concatenate([part.intercept for part in parts]),
+        np.concatenate([part.support for part in parts]),
+    )
+
+
+def _strengths(tasks: TaskSet, alpha: float | str, intercept: bool) -> Array:
+    if isinstance(alpha, str):
+        return relative_strengths(tasks, STRENGTHS, intercept=intercept)
+    return np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
 
 
 def _fit(
@@ -140,12 +171,14 @@ def _fit(
     intercept: bool,
     priors: Sequence[Prior],
 ) -> LocalFit:
-    if isinstance(alpha, str):
-        alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
-    else:
-        alphas = np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
+    alphas = _strengths(tasks, alpha, intercept)
     fit = ridge_paths if loss.name == "squared" else logistic_paths
     paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
+    return _averaged(paths, tasks, loss)
+
+
+def _averaged(paths: Sequence[RidgePath | LogisticPath], tasks: TaskSet, loss: Loss) -> LocalFit:
+    """Return the average over all strengths of all paths, by their leave-one-out errors."""
     errors = np.concatenate([path.loo_errors for path in paths])
     weights, support = _weighed(errors, tasks.amounts, loss)
     coef = np.concatenate([path.coef for path in paths])

@@ -1,4 +1,4 @@
-"""Logistic regressions of small tasks on their kernel matrices, one compiled pass a task.
+"""Logistic regressions of small tasks on their kernel matrices, eight tasks in a compiled pass.
 
 With rows R (n, r) and the penalty α‖v‖²/2, the minimiser is v = Rᵀc: n numbers, whatever r is. With
 K = R Rᵀ, log-odds z = o + K c + b, slopes g and curvatures D = S² of the losses, a Newton step is
@@ -62,6 +62,11 @@ class DualPath:
     evidence: Array
     bordered: bool
 
+    def part(self, some: slice) -> DualPath:
+        """Return the minimisers of some of the tasks."""
+        models, told = (self.coef[some], self.intercept[some]), self.log_odds[some]
+        return DualPath(*models, told, self.evidence[some], self.bordered)
+
 
 def dual_path(
     rows: Array,
@@ -84,7 +89,8 @@ def dual_path(
     rows : (t, n, r) array
         Rows in coordinates in which the penalty is round, zero beyond a task's ``counts``.
     offset, labels, weights : (t, n) arrays
-        As in `LogisticStack`.
+        As in `LogisticStack`. Like those of all that follows their length may be a multiple of t:
+        problem i is then on the rows of task i modulo t.
     alphas, levels : (t, a) arrays
         Strengths on the model and on the intercept; no ``levels``, no intercept.
     order : (t, a) array
