@@ -80,6 +80,7 @@ def logistic_paths(
     targets: Array | None = None,
     prior: Prior | None = None,
     intercept: bool = False,
+    many: bool | None = None,
 ) -> LogisticPath:
     """Fit every task at every strength.
 
@@ -96,6 +97,8 @@ def logistic_paths(
     intercept : bool
         Fit an intercept for each task: unpenalised where both classes occur, and with strength
         α where only one does (it would be infinite otherwise).
+    many : bool, optional
+        See `tacit.numerics.logistic_dual.is_small`.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def logistic_paths(
     ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
     """
     y = row_targets(tasks, targets)[:, None]
-    return logistic_paths_of_each(tasks, alphas, y, prior=prior, intercept=intercept)[0]
+    return logistic_paths_of_each(tasks, alphas, y, prior=prior, intercept=intercept, many=many)[0]
 
 
 def logistic_paths_of_each(
@@ -118,6 +121,7 @@ def logistic_paths_of_each(
     *,
     prior: Prior | None = None,
     intercept: bool = False,
+    many: bool | None = None,
 ) -> tuple[LogisticPath, ...]:
     """Fit every column of ``targets`` (N, k) as `logistic_paths` does, to the same bits.
 
@@ -164,7 +168,7 @@ def logistic_paths_of_each(
             _scatter_path(into.loo_predictions, k, bucket, z)
 
     def fill(bucket: Bucket) -> None:
-        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1])):
+        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1]), many):
             small(bucket)
         else:
             for problem, into in zip(problems, paths, strict=True):
