@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -104,6 +105,7 @@ def local_fit(
     intercept: bool = True,
     priors: Sequence[Prior] = (Prior(),),
     beside: LocalFit | None = None,
+    many: bool | None = None,
 ) -> LocalFit:
     """Fit every task on its own rows, under one prior or the leave-one-out average over several.
 
@@ -117,13 +119,17 @@ def local_fit(
         candidates. Alone with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
     beside
         An earlier fit of the same tasks, whose candidates are averaged with these.
+    many
+        Whether many tasks are fitted, here or elsewhere (`are_many`); None where nobody says.
 
-    Guarantee: row i of the result depends on task i's rows (and on ``priors``) only, bit for bit:
-    fitted alone, the task finds the same. A task that finds no finite model gets zero.
+    Guarantee: row i of the result depends on task i's rows (and on public arguments) only, bit for
+    bit: fitted alone, the task finds the same. A task that finds no finite model gets zero.
     """
     alone = alpha == "auto" and intercept and len(priors) == 1 and priors[0].plain
     with quiet_arithmetic():
-        parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
+        parts = [
+            _fit(one, loss, alpha, intercept, priors, many) for one in tasks.batches(_BATCH_ROWS)
+        ]
         fit = _concatenated(parts)
         if beside is not None:
             return _joined(fit, beside)
@@ -131,21 +137,28 @@ def local_fit(
 
 
 def local_fits(
-    outputs: Sequence[TaskSet], loss: Loss, *, alpha: float | str = "auto", intercept: bool = True
+    outputs: Sequence[TaskSet],
+    loss: Loss,
+    *,
+    alpha: float | str = "auto",
+    intercept: bool = True,
+    many: bool | None = None,
 ) -> tuple[LocalFit, ...]:
     """Do as `local_fit` without priors for every output of the same rows, to the same bits.
 
     Labels are fitted in one pass over the rows, all classes side by side.
     """
     if loss.name == "squared" or len(outputs) == 1:
-        return tuple(local_fit(one, loss, alpha=alpha, intercept=intercept) for one in outputs)
+        return tuple(
+            local_fit(one, loss, alpha=alpha, intercept=intercept, many=many) for one in outputs
+        )
     found = []
     with quiet_arithmetic():
         rows = max(1, _BATCH_ROWS // len(outputs))
         for parts in zip(*(one.batches(rows) for one in outputs), strict=True):
             labels = np.column_stack([np.asarray(part.y, dtype=np.float64) for part in parts])
             alphas = _strengths(parts[0], alpha, intercept)
-            paths = logistic_paths_of_each(parts[0], alphas, labels, intercept=intercept)
+            paths = logistic_paths_of_each(parts[0], alphas, labels, intercept=intercept, many=many)
             found.append([_averaged([path], parts[0], loss) for path in paths])
     return tuple(_concatenated(fits) for fits in zip(*found, strict=True))
 
@@ -170,9 +183,10 @@ def _fit(
     alpha: float | str,
     intercept: bool,
     priors: Sequence[Prior],
+    many: bool | None,
 ) -> LocalFit:
     alphas = _strengths(tasks, alpha, intercept)
-    fit = ridge_paths if loss.name == "squared" else logistic_paths
+    fit = ridge_paths if loss.name == "squared" else partial(logistic_paths, many=many)
     paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
     return _averaged(paths, tasks, loss)
 

@@ -26,7 +26,7 @@ from tacit.numerics.logistic_dual import DualPath, dual_path, is_small
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, PriorFrame, alpha_table
-from tacit.numerics.stacks import settled, solve
+from tacit.numerics.stacks import inv, settled
 from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def logistic_paths(
     targets: Array | None = None,
     prior: Prior | None = None,
     intercept: bool = False,
+    many: bool | None = None,
 ) -> LogisticPath:
     """Fit every task at every strength.
 
@@ -96,6 +97,8 @@ def logistic_paths(
     intercept : bool
         Fit an intercept for each task: unpenalised where both classes occur, and with strength
         α where only one does (it would be infinite otherwise).
+    many : bool, optional
+        See `tacit.numerics.logistic_dual.is_small`.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def logistic_paths(
     ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
     """
     y = row_targets(tasks, targets)[:, None]
-    return logistic_paths_of_each(tasks, alphas, y, prior=prior, intercept=intercept)[0]
+    return logistic_paths_of_each(tasks, alphas, y, prior=prior, intercept=intercept, many=many)[0]
 
 
 def logistic_paths_of_each(
@@ -118,6 +121,7 @@ def logistic_paths_of_each(
     *,
     prior: Prior | None = None,
     intercept: bool = False,
+    many: bool | None = None,
 ) -> tuple[LogisticPath, ...]:
     """Fit every column of ``targets`` (N, k) as `logistic_paths` does, to the same bits.
 
@@ -153,16 +157,18 @@ def logistic_paths_of_each(
             V, b = reduced.expand(u)
             models = frame.models(V[:, None], bucket.tasks)[:, 0]
             into.coef[k, bucket.tasks], into.intercept[k, bucket.tasks] = settled(models, b)
-            z = _approximate_leave_one_out(stack, u)
+            z = stack.predictions(u)
+            hessian = stack.hessian(z)
+            found = _laplace_evidence(stack, u, z, hessian)
+            z = _approximate_leave_one_out(stack, z, hessian)
             loss = np.sum(stack.weights * _LOSS.value(z, stack.labels), axis=1)
             amounts = stack.weights.sum(axis=1)
             into.loo_errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
-            found = _laplace_evidence(stack, u)
             into.log_evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
             _scatter_path(into.loo_predictions, k, bucket, z)
 
     def fill(bucket: Bucket) -> None:
-        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1])):
+        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1]), many):
             small(bucket)
         else:
             for problem, into in zip(problems, paths, strict=True):
@@ -331,10 +337,8 @@ class _Reduced:
         return (v if self.basis is None else (self.basis @ v[:, :, None])[:, :, 0]), b
 
 
-def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
-    z = stack.predictions(u)
-    solved = solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
-    leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
+def _approximate_leave_one_out(stack: LogisticStack, z: Array, hessian: Array) -> Array:
+    leverage = np.einsum("bnp,bnp->bn", stack.rows @ inv(hessian), stack.rows)
     # Padding has the weight 0 and is nobody's row: what is left out there is not looked at.
     bend = stack.weights * _LOSS.second_derivative(z, stack.labels)
     slope = stack.weights * _LOSS.derivative(z, stack.labels)
@@ -342,13 +346,12 @@ def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
 
 
-def _laplace_evidence(stack: LogisticStack, u: Array) -> Array:
+def _laplace_evidence(stack: LogisticStack, u: Array, z: Array, hessian: Array) -> Array:
     """Return log ∫ likelihood × prior, (b,), the integrand replaced by a Gaussian at its peak.
 
     An unpenalised intercept has a flat prior; its constant is the same for all priors compared.
     """
-    z = stack.predictions(u)
-    volume = np.linalg.slogdet(stack.hessian(z))[1]
+    volume = np.linalg.slogdet(hessian)[1]
     prior = np.log(np.where(stack.penalty > 0, stack.penalty, 1.0)).sum(axis=1)
     return 0.5 * (prior - volume) - stack.value(z, u)
 

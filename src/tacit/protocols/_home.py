@@ -28,6 +28,7 @@ def fitted(
     *,
     intercept: bool = True,
     alpha: float | str = "auto",
+    many: bool | None = None,
 ) -> Array:
     """Return every task's own models (m, k, d + 1) under the priors of each output.
 
@@ -36,7 +37,7 @@ def fitted(
     Guarantee: row i depends on task i's rows and the (public) priors only.
     """
     if priors is None:
-        fits = local_fits(outputs, loss, alpha=alpha, intercept=intercept)
+        fits = local_fits(outputs, loss, alpha=alpha, intercept=intercept, many=many)
     else:
         fits = tuple(
             local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
