@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
@@ -222,7 +223,7 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
             models[:, number, : part.n_features] = fit.coef
             if models.shape[2] > part.n_features:
                 centre = means[:, :-1] if means.size else 0.0
-                models[:, number, -1] = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
+                models[:, number, -1] = fit.intercept + row_dots(fit.coef, centre)
         return models
 
     def memory(self, home: ProximalHome) -> dict[str, Array]:
@@ -336,9 +337,9 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
             intercept = np.zeros(coef.shape[:2])
         elif self.loss.name == "squared":
             target = home.offsets[:, d:]
-            intercept = target - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
+            intercept = target - row_dots(coef, home.offsets[:, None, :d])
         else:
-            intercept = level - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
+            intercept = level - row_dots(coef, home.offsets[:, None, :d])
         return np.concatenate([coef, intercept[..., None]], axis=2)
 
 
