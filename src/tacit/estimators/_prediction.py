@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 
 __all__ = ["linear_scores", "positions_of"]
@@ -70,7 +69,7 @@ def linear_scores(rows: Array, index: IntArray, coef: Array, intercept: Array) -
         these = gathered[: len(index[part])]
         if not alone:
             np.take(models, index[part], axis=0, out=these, mode="wrap")  # −1 is the last
-        # Cast before the product: numpy would cast in pieces that end in the middle of a row.
-        scores[part] = row_dots(rows[part].astype(kind, copy=False)[:, None], these)
+        # Cast before the product, which is one dot product a row and class.
+        np.vecdot(rows[part].astype(kind, copy=False)[:, None], these, out=scores[part])
     scores += intercept[index]
     return scores
