@@ -45,15 +45,16 @@ _HEARD, _UNHEARD = 2.0, {"squared": -1.0, "logistic": np.inf}
 class Family:
     """Priors N(mean_i, covariance / strength) of the slopes of task i, one for each strength.
 
-    ``mean`` is (m, d), or (d,) for all tasks; ``covariance`` (d, d) may be singular, and is in
-    units of the answers' noise variance for the squared loss. With ``level`` (m,) the intercept has
-    a prior too, N(level_i, level_variance / strength); without, it is free. ``spread`` is the
-    variance of answers about the common model, for the squared loss: strengths are in its units.
+    ``strengths`` are (a,) for all tasks, or (m, a); ``mean`` is (m, d), or (d,) for all tasks.
+    ``covariance`` (d, d) may be singular, and is in units of the answers' noise variance for the
+    squared loss. With ``level`` (m,) the intercept has a prior too, N(level_i, level_variance /
+    strength); without, it is free. ``spread`` is the variance of answers about the common model,
+    for the squared loss: strengths are in its units.
     """
 
     mean: Array
     covariance: Array
-    strengths: tuple[float, ...]
+    strengths: tuple[float, ...] | Array
     level: Array | None = None
     level_variance: float = 0.0
     spread: float = 0.0
