@@ -36,8 +36,8 @@ __all__ = ["Family", "family_fit"]
 _TEMPER = {"squared": 0.5, "logistic": 0.25}
 _DOUBTFUL = 0.5
 # Strengths fall with the square of what a task's own fit leaves, in units of what the common model
-# leaves, and no further than to this; odds for what was shared fall instead.
-_LEAST_EASE = 0.01
+# leaves, down to the first; odds for what was shared fall as well, from where it is the second on.
+_LEAST_EASE, _UNLIKE = 0.01, 1 / 9
 # What speaks for sharing beforehand counts up to so many times what a task's own rows gain by the
 # best family; where they lose by all of them, something speaks against it. Labels tell too little
 # of it: there what is known beforehand counts as it is.
@@ -93,7 +93,7 @@ def family_fit(
         paths += [_path(fit, tasks, family, intercept, left) for family in families]
         within = [leave_one_out_weights(path.loo_errors, tasks.counts, loss) for path in paths]
         ease = np.stack([_ease(family, left) for family in families]).min(axis=0)
-        odds = favour + np.log(np.clip(ease / _LEAST_EASE, np.finfo(float).tiny, 1.0))
+        odds = favour + np.log(np.clip(ease / _UNLIKE, np.finfo(float).tiny, 1.0))
         share = _between(tasks, loss, paths, within, odds)
         own = _own(tasks, loss, paths[0], within[0], intercept)
         offered = np.concatenate([w * part for w, part in zip(within[1:], share[1:], strict=True)])
