@@ -71,6 +71,7 @@ $(NEURAL)/.ready: pyproject.toml
 
 test-neural: $(NEURAL)/.ready
 	OMP_NUM_THREADS=1 $(NEURAL)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/neural tests/privacy/test_clipped_sums.py
+	OMP_NUM_THREADS=1 $(NEURAL)/bin/python -m pytest -n $(JOBS) --dist worksteal -m "not statistical" -k "Neural or Fed" tests/audit/test_standing_attacks.py
 
 # The built wheel, in an environment of its own, with the oldest versions it allows.
 test-oldest: $(READY)

@@ -17,8 +17,9 @@ def test_a_row_is_answered_alike_alone_and_among_others(kinds, outputs, monkeypa
     coef = rng.standard_normal((9, outputs, 13)).astype(kinds[1])
     level, index = rng.standard_normal((9, outputs)), rng.integers(-1, 9, 700)
     whole = linear_scores(rows, index, coef, level)
-    expected = np.einsum("nd,nkd->nk", rows, coef[index]) + level[index]
-    assert np.allclose(whole, expected, rtol=1e-5 if "f4" in kinds else 1e-12)
+    expected = np.einsum("nd,nkd->nk", rows.astype("f8"), coef[index].astype("f8")) + level[index]
+    # A sum of 13 products of about 1, some of which cancel.
+    assert np.allclose(whole, expected, rtol=0, atol=1e-5 if kinds == ("f4", "f4") else 1e-12)
     monkeypatch.setattr(_prediction, "_CHUNK", 13 * outputs * 7)
     assert np.array_equal(linear_scores(rows, index, coef, level), whole)
     order = rng.permutation(700)

@@ -107,6 +107,13 @@ def test_a_plan_shows_both():
     assert averaged.suggested_pull is None
 
 
+def test_a_plan_of_pure_noise_has_releases_and_no_theorem():
+    plan = tacit.plan("neural-mean-regularized", 836, 49, n_outputs=10, epsilon=1.0, delta=0.0)
+    assert plan.releases
+    assert plan.suggested_rounds is None
+    assert "Theorems" not in str(plan)
+
+
 def test_the_command_line_plans_a_cohort_in_seconds():
     words = ("plan", "--tasks", "836", "--features", "49", "--method", "neural-mean-regularized")
     words += ("--outputs", "10", "--epsilon", "1", "--rounds", "50", "--set", "cohort=0.1")

@@ -16,7 +16,7 @@ SIZES = [1, 2, 5, 9, 17, 40]
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["few", "many"])
 def _kernels(request, monkeypatch):
-    monkeypatch.setattr(Frame.__init__, "__defaults__", (True, request.param))
+    monkeypatch.setattr(Frame.__init__, "__defaults__", (True, request.param, request.param))
 
 
 def _frame(d, *, intercept=True):

@@ -7,9 +7,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from tacit.losses import LogisticLoss, SquaredLoss
-from tacit.numerics.local_fit import leave_one_out_weights, local_fit, relative_strengths
+from tacit.numerics.local_fit import (
+    leave_one_out_weights,
+    local_fit,
+    local_fits,
+    relative_strengths,
+)
 from tacit.numerics.prior import Prior
-from tacit.tasks import TaskSet
+from tacit.tasks import TaskSet, one_vs_rest
 
 
 @pytest.fixture
@@ -82,3 +87,20 @@ def test_a_good_prior_among_the_candidates_helps_and_a_bad_one_is_ignored():
     alone = error((Prior(),))
     assert error((Prior(), Prior(truth))) < 0.5 * alone
     assert error((Prior(), Prior(-10 * truth))) < 1.2 * alone
+
+
+@pytest.mark.parametrize("n_features", [5, 20])  # on the features' side, and in compiled lanes
+def test_classes_side_by_side_find_the_bits_of_each_alone(n_features: int) -> None:
+    rng = np.random.default_rng(0)
+    counts = np.array([1, 3, 12, 30, 31, 200])
+    X = rng.standard_normal((int(counts.sum()), n_features))
+    codes = rng.integers(0, 4, len(X)) * (rng.random(len(X)) < 0.9)
+    rows = TaskSet.from_arrays(X, codes.astype(float), np.repeat(np.arange(len(counts)), counts))
+    classes = one_vs_rest(rows.weighted(rng.uniform(0.5, 2.0, len(X))), 4)
+    for alpha in ("auto", 2.0):
+        together = local_fits(classes, LogisticLoss(), alpha=alpha)
+        for found, one in zip(together, classes, strict=True):
+            alone = local_fit(one, LogisticLoss(), alpha=alpha)
+            assert np.array_equal(found.coef, alone.coef)
+            assert np.array_equal(found.intercept, alone.intercept)
+            assert np.array_equal(found.support, alone.support)

@@ -127,14 +127,35 @@ FIRST_FIT = """
 import sys
 import numpy as np
 import tacit
-X = np.random.default_rng(0).normal(size=(90, 8))
-tacit.SharedPriorClassifier(200.0).fit(X, (X[:, 0] > 0).astype(int), tasks=np.arange(90) // 15)
-print("numba" in sys.modules)
+loaded = []
+for d in (8, 30):
+    X = np.random.default_rng(0).normal(size=(90, d))
+    y, tasks = (X[:, 0] > 0).astype(int), np.arange(90) // 15
+    tacit.SingleTaskClassifier().fit(X, y, tasks=tasks)
+    for epsilon in (0.1, 200.0):
+        tacit.SharedPriorClassifier(epsilon).fit(X, y, tasks=tasks)
+    loaded.append("numba" in sys.modules)
+tasks = np.arange(90) // 3
+tacit.SingleTaskClassifier().fit(X, y, tasks=tasks)
+print(*loaded, "numba" in sys.modules)
 """
 
 
-def test_a_first_fit_of_few_features_compiles_nothing() -> None:
+def test_a_first_fit_of_few_tasks_compiles_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "False"
+    assert done.stdout.split() == ["False", "False", "True"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_whoever_is_fitted_elsewhere_a_task_finds_the_same_bits(many: bool) -> None:
+    tasks = some_tasks(6, d=5)
+    together = logistic_paths(tasks, ALPHAS, intercept=True, many=many)
+    for i in range(len(COUNTS)):
+        own = tasks.take_tasks(np.array([i]))
+        alone = logistic_paths(own, ALPHAS, intercept=True, many=many)
+        assert np.array_equal(alone.coef[:, 0], together.coef[:, i])
+        assert np.array_equal(alone.log_evidence[:, 0], together.log_evidence[:, i])
+    other = logistic_paths(tasks, ALPHAS, intercept=True, many=not many)
+    assert np.allclose(together.coef, other.coef, rtol=1e-6, atol=1e-6)

@@ -69,7 +69,7 @@ def linear_scores(rows: Array, index: IntArray, coef: Array, intercept: Array) -
         these = gathered[: len(index[part])]
         if not alone:
             np.take(models, index[part], axis=0, out=these, mode="wrap")  # −1 is the last
-        # Cast before the product: einsum would cast in pieces that end in the middle of a row.
-        np.einsum("nd,nkd->nk", rows[part].astype(kind, copy=False), these, out=scores[part])
+        # Cast before the product, which is one dot product a row and class.
+        np.vecdot(rows[part].astype(kind, copy=False)[:, None], these, out=scores[part])
     scores += intercept[index]
     return scores

@@ -12,7 +12,7 @@ from tacit.estimators._base import Learned, outputs
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._weighted import WeightedRows
-from tacit.numerics.local_fit import local_fit
+from tacit.numerics.local_fit import local_fits
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.tasks import TaskSet
@@ -61,10 +61,12 @@ class _Pooled(WeightedRows):
         together = TaskSet.from_arrays(tasks.X, targets[:, 0])
         if tasks.weights is not None:
             together = together.weighted(tasks.weights)
-        fits = [
-            local_fit(output, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
-            for output in outputs(together, targets)
-        ]
+        fits = local_fits(
+            tuple(outputs(together, targets)),
+            self._loss,
+            alpha=self.alpha,
+            intercept=self.fit_intercept,
+        )
         coef = np.stack([fit.coef[0] for fit in fits])
         intercept = np.stack([fit.intercept[0] for fit in fits])
         return Learned(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from tacit import _check
 from tacit._types import Array
 from tacit.engines.gathering import stacked_in_file
@@ -14,6 +12,7 @@ from tacit.estimators._base import Learned, outputs
 from tacit.estimators._constraints import Constraints, rule
 from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._weighted import WeightedRows
+from tacit.numerics.logistic_dual import are_many
 from tacit.privacy.plan import Plan
 from tacit.privacy.statement import Statement
 from tacit.privacy.unit import Adjacency, Unit
@@ -58,11 +57,10 @@ class _SingleTask(WeightedRows):
         )
 
     def _later(self, tasks: TaskSet, targets: Array) -> Array:
-        learned = self._learn(tasks, targets)
-        return np.concatenate([learned.coef, learned.intercept[..., None]], axis=2)
+        return self._models(tuple(outputs(tasks, targets)), len(self.task_names_))
 
     def _learn(self, tasks: TaskSet, targets: Array) -> Learned:
-        return self._learned(self._models(tuple(outputs(tasks, targets))))
+        return self._learned(self._models(tuple(outputs(tasks, targets)), tasks.n_tasks))
 
     @property
     def _reads_batches(self) -> bool:
@@ -70,12 +68,13 @@ class _SingleTask(WeightedRows):
 
     def _learn_file(self, rows: ParquetTasks, n_outputs: int, models: Path | None) -> Learned:
         parts = rows.batches(max(1, _ROW_NUMBERS // (rows.n_features + 1)))
-        found = (self._models(one_vs_rest(part, n_outputs)) for part in parts)
+        found = (self._models(one_vs_rest(part, n_outputs), rows.n_tasks) for part in parts)
         return self._learned(stacked_in_file(found, rows.n_tasks, models))
 
-    def _models(self, tasks: Outputs) -> Array:
-        """Return (m, k, d + 1) models, the intercept last."""
-        return fitted(tasks, self._loss, alpha=self.alpha, intercept=self.fit_intercept)
+    def _models(self, tasks: Outputs, n_tasks: int) -> Array:
+        """Return (m, k, d + 1) models, the intercept last, of so many tasks in all."""
+        many = are_many(n_tasks, tasks[0].n_features)
+        return fitted(tasks, self._loss, alpha=self.alpha, intercept=self.fit_intercept, many=many)
 
     @staticmethod
     def _learned(models: Array) -> Learned:

@@ -278,10 +278,11 @@ class Cohorts(PrivateEstimator):
     ) -> Plan:
         """Return what a fit would release and cost, without data; see `PrivateEstimator.plan`.
 
-        Beside it: rounds and λ that the paper's Theorems 3 and 5 suggest for the budget.
+        Beside it: rounds and λ that the paper's Theorems 3 and 5 suggest for the budget, where
+        δ > 0; they are about Gaussian noise.
         """
         plan = super().plan(n_tasks, n_features, n_outputs=n_outputs, n_rows=n_rows)
-        if not self._private:
+        if not (self._private and plan.delta):
             return plan
         n_parameters = self._protocol(Sizes(n_tasks, n_features, n_outputs)).layout.size
         best = suggested(n_tasks, n_parameters, epsilon=self.epsilon, delta=plan.delta)

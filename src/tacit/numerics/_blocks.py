@@ -14,8 +14,8 @@ import numpy as np
 
 from tacit._types import AnyArray
 
-__all__ = ["compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
-__all__ += ["solve_two", "take_off"]
+__all__ = ["cached", "compiled", "dot", "factor", "inverse_rows", "ready", "reassociated", "solve"]
+__all__ += ["take_off"]
 
 # Products may be fused into sums, but nothing is reassociated: the compiler makes a vector loop and
 # a scalar one and chooses by where in memory arrays happen to lie, so that sums taken in another
@@ -25,7 +25,7 @@ _EXACT = {"contract", "nsz"}
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile without the GIL, cached on disk where a cache can be written."""
-    return _made(function, _EXACT)
+    return cached(function, fastmath=_EXACT)
 
 
 def reassociated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,10 +34,11 @@ def reassociated(function: Callable[..., Any]) -> Callable[..., Any]:
     That is what lets their loops use vector registers. NaN and infinity keep their meaning, so bad
     values still show in the result.
     """
-    return _made(function, {*_EXACT, "reassoc", "arcp"})
+    return cached(function, fastmath={*_EXACT, "reassoc", "arcp"})
 
 
-def _made(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+def cached(function: Callable[..., Any], *, fastmath: set[str] | bool) -> Callable[..., Any]:
+    """Compile with the floating-point freedoms named, cached where a cache can be written."""
     options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     made: Callable[..., Any]
     try:
@@ -160,29 +161,6 @@ def solve(U: AnyArray, x: AnyArray, n: int) -> None:
         f = x[block, place]
         x[block, place] = 0.0
         x[block, place] = (f - dot(row, x, block)) * row[block, place]
-
-
-@compiled
-def solve_two(U: AnyArray, x: AnyArray, y: AnyArray, n: int) -> None:
-    """Do as `solve` for x and y at once: neither waits for the other, and both for little else."""
-    for j in range(n):
-        block, place, row = j // 8, j % 8, U[j]
-        f, g = x[block, place] * row[block, place], y[block, place] * row[block, place]
-        for k in range(block, len(x)):
-            for h in range(8):
-                x[k, h] -= f * row[k, h]
-            for h in range(8):
-                y[k, h] -= g * row[k, h]
-        x[block, place], y[block, place] = f, g
-    for j in range(n - 1, -1, -1):
-        block, place, row = j // 8, j % 8, U[j]
-        f, g = x[block, place], y[block, place]
-        x[block, place] = y[block, place] = 0.0
-        p, q = dot(row, x, block), dot(row, y, block)
-        x[block, place], y[block, place] = (
-            (f - p) * row[block, place],
-            (g - q) * row[block, place],
-        )
 
 
 @compiled

@@ -41,6 +41,9 @@ class Bucket:
 
     def stack(self, values: Array) -> Array:
         """Return ``values`` by task, (b, n, …) in float64, zero in the padding."""
+        own = self._alone()
+        if own is not None:
+            return values[own].astype(np.float64)[None]
         stacked = np.asarray(values[self.rows], dtype=np.float64)
         if not self.mask.all():
             stacked[~self.mask] = 0
@@ -51,8 +54,18 @@ class Bucket:
         return self.mask.astype(np.float64) if weights is None else self.stack(weights)
 
     def scatter(self, stacked: Array, into: Array) -> None:
-        """Write the real entries of ``stacked`` (b, n) to their rows of ``into`` (N,)."""
-        into[self.rows[self.mask]] = stacked[self.mask]
+        """Write the real entries of ``stacked`` (…, b, n) to their rows of ``into`` (…, N)."""
+        own = self._alone()
+        if own is not None:
+            into[..., own] = stacked[..., 0, :]
+        else:
+            into[..., self.rows[self.mask]] = stacked[..., self.mask]
+
+    def _alone(self) -> slice | None:
+        """Return where the rows of a lone task without padding lie: they need not be gathered."""
+        if len(self.tasks) > 1 or not self.mask.all():
+            return None
+        return slice(int(self.rows[0, 0]), int(self.rows[0, 0]) + self.rows.shape[1])
 
 
 def _grid(counts: IntArray) -> IntArray:

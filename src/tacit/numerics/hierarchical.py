@@ -30,6 +30,7 @@ from scipy.special import logsumexp
 from tacit._types import Array
 from tacit.numerics.bands import Bands, inverses, solutions
 from tacit.numerics.buckets import Bucket, size_buckets
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.stacks import eigh
 from tacit.numerics.threads import batched_map
 from tacit.tasks import TaskSet
@@ -47,14 +48,16 @@ class Frame:
     """The public coordinates of the features: z = (x − origin)/scale, and 1 if ``intercept``.
 
     Without an intercept the origin is zero: there is nothing to take its shift up. ``many`` says
-    that so many tasks are fitted, here or elsewhere, that squared losses use compiled kernels: the
-    last bits of a task's numbers depend on it, so that it must be public and the same for all.
+    that so many tasks are fitted, here or elsewhere, that squared losses use compiled kernels, and
+    ``many_labels`` so for logistic ones (None where nobody said): the last bits of a task's numbers
+    depend on it, so that it must be public and the same for all.
     """
 
     origin: Array
     scale: Array
     intercept: bool = True
     many: bool = False
+    many_labels: bool | None = None
 
     @property
     def size(self) -> int:
@@ -63,7 +66,8 @@ class Frame:
 
     def among(self, n_tasks: int) -> Frame:
         """Return the frame of so many tasks, wherever they are."""
-        return replace(self, many=n_tasks * self.origin.size >= _MANY)
+        d = self.origin.size
+        return replace(self, many=n_tasks * d >= _MANY, many_labels=are_many(n_tasks, d))
 
     def rows(self, X: Array) -> Array:
         """Return features (…, d) in these coordinates, without the constant."""

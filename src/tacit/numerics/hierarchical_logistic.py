@@ -109,7 +109,7 @@ class LogisticTasks:
         ):
             first = number * candidates.n_strengths
             offset = (rows @ mean[:, None])[:, :, 0]
-            if is_small(rows.shape[1], d):
+            if is_small(rows.shape[1], d, self.frame.many_labels):
                 slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
                 path = _dual(slopes, offset, labels, shares, bucket, candidates, evidence)
                 cells = slice(first, first + candidates.n_strengths)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
 
 from tacit._types import Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.logistic import logistic_paths
+from tacit.numerics.logistic import LogisticPath, logistic_paths, logistic_paths_of_each
 from tacit.numerics.prior import Prior
-from tacit.numerics.ridge import ridge_paths
+from tacit.numerics.ridge import RidgePath, ridge_paths
 from tacit.numerics.stacks import settled, weighted
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.tasks import TaskSet
@@ -28,6 +29,7 @@ __all__ = [
     "bounded_slopes",
     "leave_one_out_weights",
     "local_fit",
+    "local_fits",
 ]
 __all__ += ["relative_strengths"]
 
@@ -103,6 +105,7 @@ def local_fit(
     intercept: bool = True,
     priors: Sequence[Prior] = (Prior(),),
     beside: LocalFit | None = None,
+    many: bool | None = None,
 ) -> LocalFit:
     """Fit every task on its own rows, under one prior or the leave-one-out average over several.
 
@@ -116,21 +119,62 @@ def local_fit(
         candidates. Alone with alpha="auto" and an intercept, squared losses get `bounded_slopes`.
     beside
         An earlier fit of the same tasks, whose candidates are averaged with these.
+    many
+        Whether many tasks are fitted, here or elsewhere (`are_many`); None where nobody says.
 
-    Guarantee: row i of the result depends on task i's rows (and on ``priors``) only, bit for bit:
-    fitted alone, the task finds the same. A task that finds no finite model gets zero.
+    Guarantee: row i of the result depends on task i's rows (and on public arguments) only, bit for
+    bit: fitted alone, the task finds the same. A task that finds no finite model gets zero.
     """
     alone = alpha == "auto" and intercept and len(priors) == 1 and priors[0].plain
     with quiet_arithmetic():
-        parts = [_fit(one, loss, alpha, intercept, priors) for one in tasks.batches(_BATCH_ROWS)]
-        fit = LocalFit(
-            np.concatenate([part.coef for part in parts]),
-            np.concatenate([part.intercept for part in parts]),
-            np.concatenate([part.support for part in parts]),
-        )
+        parts = [
+            _fit(one, loss, alpha, intercept, priors, many) for one in tasks.batches(_BATCH_ROWS)
+        ]
+        fit = _concatenated(parts)
         if beside is not None:
             return _joined(fit, beside)
         return bounded_slopes(tasks, fit) if alone and loss.name == "squared" else fit
+
+
+def local_fits(
+    outputs: Sequence[TaskSet],
+    loss: Loss,
+    *,
+    alpha: float | str = "auto",
+    intercept: bool = True,
+    many: bool | None = None,
+) -> tuple[LocalFit, ...]:
+    """Do as `local_fit` without priors for every output of the same rows, to the same bits.
+
+    Labels are fitted in one pass over the rows, all classes side by side.
+    """
+    if loss.name == "squared" or len(outputs) == 1:
+        return tuple(
+            local_fit(one, loss, alpha=alpha, intercept=intercept, many=many) for one in outputs
+        )
+    found = []
+    with quiet_arithmetic():
+        rows = max(1, _BATCH_ROWS // len(outputs))
+        for parts in zip(*(one.batches(rows) for one in outputs), strict=True):
+            labels = np.column_stack([np.asarray(part.y, dtype=np.float64) for part in parts])
+            alphas = _strengths(parts[0], alpha, intercept)
+            paths = logistic_paths_of_each(parts[0], alphas, labels, intercept=intercept, many=many)
+            found.append([_averaged([path], parts[0], loss) for path in paths])
+    return tuple(_concatenated(fits) for fits in zip(*found, strict=True))
+
+
+def _concatenated(parts: Sequence[LocalFit]) -> LocalFit:
+    return LocalFit(
+        np.concatenate([part.coef for part in parts]),
+        np.concatenate([part.intercept for part in parts]),
+        np.concatenate([part.support for part in parts]),
+    )
+
+
+def _strengths(tasks: TaskSet, alpha: float | str, intercept: bool) -> Array:
+    if isinstance(alpha, str):
+        return relative_strengths(tasks, STRENGTHS, intercept=intercept)
+    return np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
 
 
 def _fit(
@@ -139,13 +183,16 @@ def _fit(
     alpha: float | str,
     intercept: bool,
     priors: Sequence[Prior],
+    many: bool | None,
 ) -> LocalFit:
-    if isinstance(alpha, str):
-        alphas = relative_strengths(tasks, STRENGTHS, intercept=intercept)
-    else:
-        alphas = np.full((tasks.n_tasks, 1), max(alpha, 1e-10))
-    fit = ridge_paths if loss.name == "squared" else logistic_paths
+    alphas = _strengths(tasks, alpha, intercept)
+    fit = ridge_paths if loss.name == "squared" else partial(logistic_paths, many=many)
     paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
+    return _averaged(paths, tasks, loss)
+
+
+def _averaged(paths: Sequence[RidgePath | LogisticPath], tasks: TaskSet, loss: Loss) -> LocalFit:
+    """Return the average over all strengths of all paths, by their leave-one-out errors."""
     errors = np.concatenate([path.loo_errors for path in paths])
     weights, support = _weighed(errors, tasks.amounts, loss)
     coef = np.concatenate([path.coef for path in paths])

@@ -11,7 +11,7 @@ bit. A fit that is not finite is returned as the zero model, with an infinite er
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,13 @@ from tacit.numerics.logistic_dual import DualPath, dual_path, is_small
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, PriorFrame, alpha_table
-from tacit.numerics.stacks import settled, solve
+from tacit.numerics.stacks import inv, settled
 from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
     from tacit.tasks import TaskSet
 
-__all__ = ["LogisticPath", "logistic_kfold", "logistic_paths"]
+__all__ = ["LogisticPath", "logistic_kfold", "logistic_paths", "logistic_paths_of_each"]
 
 _LOSS = LogisticLoss()
 _ACCURACY = 1e-12  # of a gradient, where a step more costs little
@@ -65,6 +65,13 @@ class LogisticPath:
     loo_errors: Array
     log_evidence: Array
 
+    @classmethod
+    def empty(cls, alphas: Array, n_rows: int, n_features: int) -> LogisticPath:
+        """Return a path to be written."""
+        m, a = alphas.shape
+        shapes = ((a, m, n_features), (a, m), (a, n_rows), (a, m), (a, m))
+        return cls(alphas, *(np.empty(shape) for shape in shapes))
+
 
 def logistic_paths(
     tasks: TaskSet,
@@ -73,6 +80,7 @@ def logistic_paths(
     targets: Array | None = None,
     prior: Prior | None = None,
     intercept: bool = False,
+    many: bool | None = None,
 ) -> LogisticPath:
     """Fit every task at every strength.
 
@@ -89,6 +97,8 @@ def logistic_paths(
     intercept : bool
         Fit an intercept for each task: unpenalised where both classes occur, and with strength
         α where only one does (it would be infinite otherwise).
+    many : bool, optional
+        See `tacit.numerics.logistic_dual.is_small`.
 
     Returns
     -------
@@ -100,47 +110,72 @@ def logistic_paths(
     Leave-one-out is one Newton step from the full fit (ALO): with H the Hessian and
     ``q_r = x_rᵀH⁻¹x_r``, the log-odds of row r without it are ``z_r + q_r ℓ'_r/(1 − q_r ℓ''_r)``.
     """
+    y = row_targets(tasks, targets)[:, None]
+    return logistic_paths_of_each(tasks, alphas, y, prior=prior, intercept=intercept, many=many)[0]
+
+
+def logistic_paths_of_each(
+    tasks: TaskSet,
+    alphas: Array | float,
+    targets: Array,
+    *,
+    prior: Prior | None = None,
+    intercept: bool = False,
+    many: bool | None = None,
+) -> tuple[LogisticPath, ...]:
+    """Fit every column of ``targets`` (N, k) as `logistic_paths` does, to the same bits.
+
+    One pass over the tasks: their rows and kernel matrices serve all columns, whose fits stand side
+    by side.
+    """
     frame = (prior or Prior()).frame(tasks)
-    problem = _Problem.build(tasks, alphas, targets, frame, intercept)
-    m, a = problem.table.shape
-    coef, offset = np.empty((a, m, tasks.X.shape[1])), np.zeros((a, m))
-    left_out, errors = np.empty((a, len(problem.y))), np.empty((a, m))
-    evidence = np.empty((a, m))
+    problems = [_Problem.build(tasks, alphas, y, frame, intercept) for y in targets.T]
+    a = problems[0].table.shape[1]
+    paths = tuple(LogisticPath.empty(problem.table, *tasks.X.shape) for problem in problems)
 
     def small(bucket: Bucket) -> None:
-        path = problem.dual(bucket)
-        models = frame.models(path.coef @ problem.frame.rows(bucket, problem.X), bucket.tasks)
-        for k in range(a):
-            coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(
-                models[:, k], path.intercept[:, k]
-            )
-            left_out[k, bucket.rows[bucket.mask]] = path.log_odds[:, k][bucket.mask]
-        losses = _LOSS.value(path.log_odds, bucket.stack(problem.y)[:, None])
-        shares = bucket.shares(problem.weights)[:, None]
-        loss = (shares * losses).sum(axis=2) / shares.sum(axis=2)
-        errors[:, bucket.tasks] = np.where(np.isfinite(loss), loss, np.inf).T
-        found = np.where(np.isfinite(path.evidence), path.evidence, -np.inf)
-        evidence[:, bucket.tasks] = found.T
+        rows = frame.rows(bucket, tasks.X)
+        found = _dual(problems, bucket, rows)
+        b, shares = len(bucket.tasks), bucket.shares(tasks.weights)[:, None]
+        for number, (problem, into) in enumerate(zip(problems, paths, strict=True)):
+            path = found.part(slice(number * b, number * b + b))
+            models = frame.models(path.coef @ rows, bucket.tasks)
+            for k in range(a):
+                into.coef[k, bucket.tasks], into.intercept[k, bucket.tasks] = settled(
+                    models[:, k], path.intercept[:, k]
+                )
+            bucket.scatter(path.log_odds.transpose(1, 0, 2), into.loo_predictions)
+            losses = _LOSS.value(path.log_odds, bucket.stack(problem.y)[:, None])
+            loss = (shares * losses).sum(axis=2) / shares.sum(axis=2)
+            into.loo_errors[:, bucket.tasks] = np.where(np.isfinite(loss), loss, np.inf).T
+            told = np.where(np.isfinite(path.evidence), path.evidence, -np.inf)
+            into.log_evidence[:, bucket.tasks] = told.T
 
-    def fill(bucket: Bucket) -> None:
-        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1])):
-            small(bucket)
-            return
+    def large(bucket: Bucket, problem: _Problem, into: LogisticPath) -> None:
         reduced = problem.reduced(bucket)
         for k, stack, u in reduced.path(bucket.mask):
             V, b = reduced.expand(u)
             models = frame.models(V[:, None], bucket.tasks)[:, 0]
-            coef[k, bucket.tasks], offset[k, bucket.tasks] = settled(models, b)
-            z = _approximate_leave_one_out(stack, u)
+            into.coef[k, bucket.tasks], into.intercept[k, bucket.tasks] = settled(models, b)
+            z = stack.predictions(u)
+            hessian = stack.hessian(z)
+            found = _laplace_evidence(stack, u, z, hessian)
+            z = _approximate_leave_one_out(stack, z, hessian)
             loss = np.sum(stack.weights * _LOSS.value(z, stack.labels), axis=1)
             amounts = stack.weights.sum(axis=1)
-            errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
-            found = _laplace_evidence(stack, u)
-            evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
-            _scatter_path(left_out, k, bucket, z)
+            into.loo_errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
+            into.log_evidence[k, bucket.tasks] = np.where(np.isfinite(found), found, -np.inf)
+            _scatter_path(into.loo_predictions, k, bucket, z)
+
+    def fill(bucket: Bucket) -> None:
+        if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1]), many):
+            small(bucket)
+        else:
+            for problem, into in zip(problems, paths, strict=True):
+                large(bucket, problem, into)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
-    return LogisticPath(problem.table, coef, offset, left_out, errors, evidence)
+    return paths
 
 
 def logistic_kfold(
@@ -215,27 +250,6 @@ class _Problem:
         table = alpha_table(alphas, len(tasks.offsets) - 1)
         return cls(tasks.X, y, frame, table, intercept, tasks.weights)
 
-    def dual(self, bucket: Bucket) -> DualPath:
-        """Return a bucket's path, strongest first, with log-odds of rows left out."""
-        shares, labels = bucket.shares(self.weights), bucket.stack(self.y)
-        alphas, levels = self.table[bucket.tasks], None
-        if self.intercept:
-            positives = np.sum(shares * labels, axis=1)
-            both = (positives > 0) & (positives < shares.sum(axis=1))
-            levels = np.where(both[:, None], 0.0, alphas)
-        return dual_path(
-            self.frame.rows(bucket, self.X),
-            np.broadcast_to(self.frame.predictions(bucket, self.X), bucket.mask.shape),
-            labels,
-            shares,
-            bucket.counts,
-            alphas,
-            levels,
-            np.argsort(-alphas, axis=1, kind="stable"),
-            accuracy=_ACCURACY,
-            left_out=True,
-        )
-
     def reduced(self, bucket: Bucket) -> _Reduced:
         rows = self.frame.rows(bucket, self.X)
         basis = None
@@ -255,6 +269,31 @@ class _Problem:
             self.intercept,
             bucket.shares(self.weights),
         )
+
+
+def _dual(problems: Sequence[_Problem], bucket: Bucket, rows: Array) -> DualPath:
+    """Return a bucket's paths, strongest first, with log-odds of rows left out, by problem."""
+    first, k = problems[0], len(problems)
+    shares = np.tile(bucket.shares(first.weights), (k, 1))
+    labels = np.concatenate([bucket.stack(problem.y) for problem in problems])
+    alphas, levels = np.tile(first.table[bucket.tasks], (k, 1)), None
+    if first.intercept:
+        positives = np.sum(shares * labels, axis=1)
+        both = (positives > 0) & (positives < shares.sum(axis=1))
+        levels = np.where(both[:, None], 0.0, alphas)
+    offset = np.broadcast_to(first.frame.predictions(bucket, first.X), bucket.mask.shape)
+    return dual_path(
+        rows,
+        np.tile(offset, (k, 1)),
+        labels,
+        shares,
+        np.tile(bucket.counts, k),
+        alphas,
+        levels,
+        np.argsort(-alphas, axis=1, kind="stable"),
+        accuracy=_ACCURACY,
+        left_out=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -298,10 +337,8 @@ class _Reduced:
         return (v if self.basis is None else (self.basis @ v[:, :, None])[:, :, 0]), b
 
 
-def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
-    z = stack.predictions(u)
-    solved = solve(stack.hessian(z), stack.rows.transpose(0, 2, 1))
-    leverage = np.einsum("bnp,bpn->bn", stack.rows, solved)
+def _approximate_leave_one_out(stack: LogisticStack, z: Array, hessian: Array) -> Array:
+    leverage = np.einsum("bnp,bnp->bn", stack.rows @ inv(hessian), stack.rows)
     # Padding has the weight 0 and is nobody's row: what is left out there is not looked at.
     bend = stack.weights * _LOSS.second_derivative(z, stack.labels)
     slope = stack.weights * _LOSS.derivative(z, stack.labels)
@@ -309,13 +346,12 @@ def _approximate_leave_one_out(stack: LogisticStack, u: Array) -> Array:
     return z + leverage * slope / np.maximum(1 - leverage * bend, 1e-12)
 
 
-def _laplace_evidence(stack: LogisticStack, u: Array) -> Array:
+def _laplace_evidence(stack: LogisticStack, u: Array, z: Array, hessian: Array) -> Array:
     """Return log ∫ likelihood × prior, (b,), the integrand replaced by a Gaussian at its peak.
 
     An unpenalised intercept has a flat prior; its constant is the same for all priors compared.
     """
-    z = stack.predictions(u)
-    volume = np.linalg.slogdet(stack.hessian(z))[1]
+    volume = np.linalg.slogdet(hessian)[1]
     prior = np.log(np.where(stack.penalty > 0, stack.penalty, 1.0)).sum(axis=1)
     return 0.5 * (prior - volume) - stack.value(z, u)
 

@@ -1,4 +1,4 @@
-"""Logistic regressions of small tasks on their kernel matrices, one compiled pass a task.
+"""Logistic regressions of small tasks on their kernel matrices, eight tasks in a compiled pass.
 
 With rows R (n, r) and the penalty α‖v‖²/2, the minimiser is v = Rᵀc: n numbers, whatever r is. With
 K = R Rᵀ, log-odds z = o + K c + b, slopes g and curvatures D = S² of the losses, a Newton step is
@@ -28,16 +28,34 @@ import numpy as np
 
 from tacit._types import Array, IntArray
 
-__all__ = ["DualPath", "dual_path", "is_small"]
+__all__ = ["DualPath", "are_many", "dual_path", "is_small"]
 
 _LARGEST = 128  # rows: beyond, the library's blocked factors are faster
 _TALLEST = 4.0  # rows a feature: beyond, the features' side is smaller
-_NARROWEST = 12  # features: below, arrays are quick enough, and a first fit need not compile
+_SHORTEST = 40  # rows: up to here the features' side is not quicker, however small
+_NARROW = 12  # features: below, arrays are quicker than elsewhere
+# Slopes in all, from which on a compiled kernel is worth loading: fewer are fitted before.
+_MANY, _MANY_NARROW = 500, 2000
 
 
-def is_small(n_rows: int, n_features: int) -> bool:
-    """Return whether tasks padded to so many rows are solved here."""
-    return n_features >= _NARROWEST and n_rows <= min(_LARGEST, _TALLEST * n_features)
+def are_many(n_tasks: int, n_features: int) -> bool:
+    """Return whether so many tasks are fitted that a compiled kernel is worth loading.
+
+    The last bits of a task's fit depend on it: ``n_tasks`` is the public number of all tasks,
+    wherever they are.
+    """
+    return n_tasks * n_features >= (_MANY if n_features >= _NARROW else _MANY_NARROW)
+
+
+def is_small(n_rows: int, n_features: int, many: bool | None = None) -> bool:
+    """Return whether tasks padded to so many rows are solved here.
+
+    ``many`` is what `are_many` says of all tasks; None where that is not known, and then the number
+    of features decides.
+    """
+    if not (n_features >= _NARROW if many is None else many):
+        return False
+    return n_rows <= min(_LARGEST, max(_SHORTEST, _TALLEST * n_features))
 
 
 @dataclass(frozen=True)
@@ -62,6 +80,11 @@ class DualPath:
     evidence: Array
     bordered: bool
 
+    def part(self, some: slice) -> DualPath:
+        """Return the minimisers of some of the tasks."""
+        models, told = (self.coef[some], self.intercept[some]), self.log_odds[some]
+        return DualPath(*models, told, self.evidence[some], self.bordered)
+
 
 def dual_path(
     rows: Array,
@@ -84,7 +107,8 @@ def dual_path(
     rows : (t, n, r) array
         Rows in coordinates in which the penalty is round, zero beyond a task's ``counts``.
     offset, labels, weights : (t, n) arrays
-        As in `LogisticStack`.
+        As in `LogisticStack`. Like those of all that follows their length may be a multiple of t:
+        problem i is then on the rows of task i modulo t.
     alphas, levels : (t, a) arrays
         Strengths on the model and on the intercept; no ``levels``, no intercept.
     order : (t, a) array

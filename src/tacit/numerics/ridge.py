@@ -124,7 +124,7 @@ def ridge_paths(
         coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
         errors[:, bucket.tasks] = mean_square.T
-        residuals[:, bucket.rows[bucket.mask]] = loo.transpose(1, 0, 2)[:, bucket.mask]
+        bucket.scatter(loo.transpose(1, 0, 2), residuals)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
     return RidgePath(table, coef, offset, residuals, errors)
@@ -206,7 +206,8 @@ def _bucket_path(
     if intercept:  # the padding is zero, and without weights needs no share
         row_mean = (rows * shares[:, :, None] if weighs else rows).sum(axis=1) / amounts
         target_mean = (target * shares if weighs else target).sum(axis=1, keepdims=True) / amounts
-        rows, target = rows - row_mean[:, None, :], target - target_mean
+        rows -= row_mean[:, None, :]  # a stack of its own
+        target = target - target_mean
     if weighs or (intercept and not bucket.mask.all()):
         rows *= root[:, :, None]
         target = target * root
@@ -257,9 +258,14 @@ def _primal_path(
     inverse = 1 / (np.maximum(eigenvalues, 0)[:, None, :] + alphas[:, :, None])
     rotated = rows @ V
     solved = inverse * (target[:, None, :] @ rotated)
-    residual = target[:, None, :] - solved @ rotated.transpose(0, 2, 1)
-    spare = 1 - inverse @ (rotated * rotated).transpose(0, 2, 1)
+    # In place from here on: for one task of all rows, fresh memory costs as much as the arithmetic.
+    residual = solved @ rotated.transpose(0, 2, 1)
+    np.subtract(target[:, None, :], residual, out=residual)
+    np.square(rotated, out=rotated)
+    spare = inverse @ rotated.transpose(0, 2, 1)
+    np.subtract(1, spare, out=spare)
     if centred is not None:
         shares = centred * centred
-        spare = spare - (shares / shares.sum(axis=1)[:, None])[:, None, :]
-    return solved @ V.transpose(0, 2, 1), residual / spare
+        spare -= (shares / shares.sum(axis=1)[:, None])[:, None, :]
+    residual /= spare
+    return solved @ V.transpose(0, 2, 1), residual

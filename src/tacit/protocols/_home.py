@@ -10,7 +10,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
-from tacit.numerics.local_fit import local_fit
+from tacit.numerics.local_fit import local_fit, local_fits
 from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
@@ -28,6 +28,7 @@ def fitted(
     *,
     intercept: bool = True,
     alpha: float | str = "auto",
+    many: bool | None = None,
 ) -> Array:
     """Return every task's own models (m, k, d + 1) under the priors of each output.
 
@@ -35,12 +36,14 @@ def fitted(
 
     Guarantee: row i depends on task i's rows and the (public) priors only.
     """
-    models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
-    for number, rows in enumerate(outputs):
-        candidates: Priors = (Prior(),) if priors is None else priors[number]
-        fit = local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
-        models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
-    return models
+    if priors is None:
+        fits = local_fits(outputs, loss, alpha=alpha, intercept=intercept, many=many)
+    else:
+        fits = tuple(
+            local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
+            for rows, candidates in zip(outputs, priors, strict=True)
+        )
+    return np.stack([np.column_stack([fit.coef, fit.intercept]) for fit in fits], axis=1)
 
 
 def check_places(positions: IntArray, n_tasks: int) -> None:

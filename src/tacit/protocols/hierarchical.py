@@ -29,7 +29,8 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.evidence import personal_models
 from tacit.numerics.hierarchical import Candidates, Frame, SquaredTasks
-from tacit.numerics.local_fit import local_fit
+from tacit.numerics.local_fit import local_fits
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.spread import Spread, spread_under
 from tacit.privacy.bounds import Bound, NonNegativeClip, SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -322,7 +323,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
+        many = are_many(self.n_tasks, self.n_features)
+        own = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
         return HierarchicalHome.of(outputs, own)
 
     def memory(self, home: HierarchicalHome) -> dict[str, Array]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
-from tacit.numerics.local_fit import FEW_ROWS, LocalFit, local_fit
+from tacit.numerics.local_fit import FEW_ROWS, LocalFit, local_fit, local_fits
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -202,7 +202,7 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> ModelProtectedHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        fits = [local_fit(one, self.loss, intercept=self.fit_intercept) for one in outputs]
+        fits = local_fits(outputs, self.loss, intercept=self.fit_intercept)
         own = np.stack([np.column_stack([fit.coef, fit.intercept]) for fit in fits], axis=1)
         return ModelProtectedHome(outputs, own, np.stack([fit.support for fit in fits], axis=1))
 

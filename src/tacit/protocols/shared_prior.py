@@ -20,7 +20,7 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
-from tacit.numerics.local_fit import LocalFit, local_fit
+from tacit.numerics.local_fit import LocalFit, local_fits
 from tacit.numerics.prior import Prior
 from tacit.numerics.prior_average import averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip
@@ -160,7 +160,7 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> SharedPriorHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        own = tuple(local_fit(o, self.loss, intercept=self.fit_intercept) for o in outputs)
+        own = local_fits(outputs, self.loss, intercept=self.fit_intercept)
         return SharedPriorHome(outputs, own)
 
     def memory(self, home: SharedPriorHome) -> dict[str, Array]:
