@@ -162,6 +162,7 @@ class Partitions:
         # Workers have another working folder.
         homes = None if engine.homes is None else Path(engine.homes).absolute()
         self._cuts = _cuts(tasks, workers, homes, by_rows=not engine.arrivals)
+        self._memory = homes
         self._protocol = self._ray.put(protocol)
         self._parts = [
             self._ray.put(tasks.take_tasks(slice(first, last)))
@@ -245,11 +246,10 @@ class Partitions:
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> None:
         """Ask everybody whom a call is for."""
-        homes = self._options["homes"]
-        if homes is not None and call.number == 0 and round.posted:
+        if self._memory is not None and call.number == 0 and round.posted:
             # Of another run. A partition sees to itself if it is asked first; where tasks take
             # turns apart, all but one are asked later, and would find what it remembered.
-            clear_homes(homes, 0, self.n_tasks)
+            clear_homes(self._memory, 0, self.n_tasks)
         request = (call, self._ray.put(public), round, mechanism, joined)
         for number, (first, last) in enumerate(self._cuts):
             if call.task is None or first <= call.task < last:
