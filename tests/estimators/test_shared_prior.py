@@ -68,7 +68,7 @@ def test_the_statement_and_the_billboard_say_what_was_spent(low_rank):
     assert not statement.seeded
     assert statement.n_releases == len(model.billboard_) == len(model.history_)
     shapes = [posting.value.shape for posting in model.billboard_]
-    assert shapes[:3] == [(63,), (33,), (1, 30)]  # scales, length, the first score round
+    assert shapes[:3] == [(33,), (33,), (1, 30)]  # scale, length, the first score round
     assert shapes[-2:] == [(30, 30), (16,)]  # moment, evidence
 
 

@@ -167,8 +167,11 @@ def test_the_schedule_follows_from_public_quantities_and_costs_what_it_says():
     loud = _protocol(tasks, loudness=Loudness(2 / (0.3 * 400)))
     quiet = _protocol(tasks, loudness=Loudness(2 / (4.0 * 400)))
     assert [r.name for r in loud.rounds()] == [
-        "scale", "magnitude", "centre", "length", "scores", "moment", "evidence"
+        "scale", "centre", "magnitude", "level", "length", "scores", "moment", "evidence"
     ]  # fmt: skip
+    louder = _protocol(tasks, loudness=Loudness(2 / (0.1 * 400)))
+    assert "centre" not in {r.name for r in louder.rounds()}
+    assert (louder.rounds()[0].shape, loud.rounds()[0].shape) == ((33,), (33 + 5,))
     assert quiet._comparisons.limit > loud._comparisons.limit
     schedule = Schedule.calibrate(loud.rounds(), epsilon=1.0, delta=1e-6)
     assert schedule.cost("task", 1e-6).epsilon <= 1.0

@@ -22,7 +22,7 @@ from tacit.joint.structured import (
 from tacit.losses import Loss
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.objective import Objective
-from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES, Penalty, Ridge
+from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES, Penalty
 from tacit.protocols.decomposed import SplitPenalty
 from tacit.tasks import TaskSet
 
@@ -31,7 +31,6 @@ __all__ = ["choose_decomposed_strengths", "fit_decomposed"]
 # Shares of the strengths at which P, and Q, vanish; Q is of use when both fall together.
 _SHARED_PATH = (0.1, 0.03, 0.01, 0.003)
 _OWN_SHARES = (1.0, 0.3)
-_INTERCEPT_RIDGE = 1e-3
 
 
 def _twice(ready: Prepared) -> Objective:
@@ -55,7 +54,7 @@ def _solve(
     parts: list[tuple[Penalty, int]] = [(SHARED_PENALTIES[pattern](strengths[0]), d)]
     parts.append((OWN_PENALTIES[own](strengths[1]), d))
     if ready.appended:
-        parts.append((Ridge(_INTERCEPT_RIDGE), 1))
+        parts.append((ready.levels, 1))
     W = proximal_gradient(
         twice,
         SplitPenalty(tuple(parts)),

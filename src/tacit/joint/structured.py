@@ -33,7 +33,8 @@ __all__ = [
     "validation_folds",
 ]
 
-_INTERCEPT_RIDGE = 1e-3  # keeps the intercept of a task with one class finite
+# Keeps the intercept of a task with one class finite; for a few rows it is a prior of two log-odds.
+_INTERCEPT_RIDGE, _LEVEL_PRECISION = 1e-3, 0.25
 _PATH = np.logspace(-0.25, -3.5, 14)
 _PATIENCE = 3
 
@@ -45,6 +46,23 @@ class StructuredFit:
     coef: Array
     intercept: Array
     strength: float
+
+
+@dataclass(frozen=True)
+class OnLevels:
+    """Half the squared intercepts (m, 1), each times a ridge of its task (m, 1)."""
+
+    ridge: Array
+    task_separable: ClassVar[bool] = True
+    strength: ClassVar[float] = 1.0
+
+    def value(self, W: Array) -> float:
+        """Penalty of all intercepts."""
+        return 0.5 * float(np.sum(self.ridge * W**2))
+
+    def prox(self, W: Array, step: float | Array) -> Array:
+        """Minimiser of ``½‖· − W‖² + step · value(·)``."""
+        return np.asarray(W / (1 + np.asarray(step * self.ridge, dtype=W.dtype)))
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,12 @@ class Prepared:
     def n_features(self) -> int:
         """Number of features without the intercept column."""
         return len(self.spread)
+
+    @property
+    def levels(self) -> OnLevels:
+        """The penalty of an appended intercept column: losses are means, so that few rows weigh."""
+        counts = self.objective.tasks.counts[:, None]
+        return OnLevels(np.maximum(_LEVEL_PRECISION / counts, _INTERCEPT_RIDGE))
 
     def restored(self, W: Array, strength: float) -> StructuredFit:
         """Return models in the units of the data."""
@@ -94,10 +118,11 @@ def prepare(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> Prepared:
 
 @dataclass(frozen=True)
 class OnFeatures:
-    """A penalty on the features only; an appended intercept column is left (almost) free."""
+    """A penalty on the features only; an appended intercept column has its own."""
 
     inner: Penalty
     n_features: int
+    levels: OnLevels
     task_separable: ClassVar[bool] = False
 
     @property
@@ -107,16 +132,13 @@ class OnFeatures:
 
     def value(self, W: Array) -> float:
         """Penalty of all models together."""
-        free = W[:, self.n_features :]
-        return self.inner.value(W[:, : self.n_features]) + _INTERCEPT_RIDGE / 2 * float(
-            np.sum(free**2)
-        )
+        d = self.n_features
+        return self.inner.value(W[:, :d]) + self.levels.value(W[:, d:])
 
     def prox(self, W: Array, step: float | Array) -> Array:
         """Minimiser of ``½‖· − W‖² + step · value(·)``."""
-        moved = W / (1 + np.asarray(step, dtype=W.dtype) * W.dtype.type(_INTERCEPT_RIDGE))
-        moved[:, : self.n_features] = self.inner.prox(W[:, : self.n_features], step)
-        return moved
+        d = self.n_features
+        return np.hstack([self.inner.prox(W[:, :d], step), self.levels.prox(W[:, d:], step)])
 
 
 def largest_strength(ready: Prepared, pattern: str) -> float:
@@ -137,7 +159,7 @@ def solve_structured(
     tolerance: float = 1e-4,
 ) -> Array:
     """Return the models (m, d or d + 1) of prepared rows."""
-    penalty = OnFeatures(SHARED_PENALTIES[pattern](strength), ready.n_features)
+    penalty = OnFeatures(SHARED_PENALTIES[pattern](strength), ready.n_features, ready.levels)
     return proximal_gradient(
         ready.objective,
         penalty,

@@ -70,7 +70,7 @@ def _self_consistent(singular: Array, rate: float) -> float:
 def _solve(
     ready: Prepared, strength: float, *, start: Array | None, rounds: int, tolerance: float
 ) -> Array:
-    penalty = OnFeatures(RelationshipPenalty(strength), ready.n_features)
+    penalty = OnFeatures(RelationshipPenalty(strength), ready.n_features, ready.levels)
     return proximal_gradient(
         ready.objective, penalty, start=start, max_rounds=rounds, tolerance=tolerance
     ).W

@@ -16,11 +16,12 @@ from tacit.numerics.evidence import TasksUnderPriors
 from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTasks
 from tacit.numerics.hierarchical_logistic import LogisticTasks
 from tacit.numerics.local_fit import LocalFit
-from tacit.protocols._hierarchical_reading import SPREAD_WEIGHT, cast_votes
+from tacit.protocols._hierarchical_plan import SPREAD_WEIGHT
+from tacit.protocols._hierarchical_reading import cast_levels, cast_votes
 from tacit.protocols._home import Outputs
 from tacit.tasks import TaskSet
 
-__all__ = ["HierarchicalHome", "centres", "evidence", "magnitudes", "scores", "spreads"]
+__all__ = ["HierarchicalHome", "centres", "evidence", "levels", "magnitudes", "scores", "spreads"]
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,14 @@ def magnitudes(rows: TaskSet) -> Array:
     return cast_votes(np.sqrt(_means(rows, y * y)))
 
 
-def centres(rows: TaskSet, scale: Array, magnitude: float | None) -> Array:
-    """Return means of features, and of targets where their ``magnitude`` is known, (m, d[ + 1])."""
-    found = _means(rows, _features(rows))
-    found = found / (2 * scale * np.sqrt(scale.size))
-    if magnitude is None:
-        return found
-    level = _means(rows, np.asarray(rows.y, dtype=np.float64))
-    return np.column_stack([found, level / magnitude])
+def levels(rows: TaskSet, magnitude: float) -> Array:
+    """Return votes (m, 33) on the mean of the targets."""
+    return cast_levels(_means(rows, np.asarray(rows.y, dtype=np.float64)) / magnitude)
+
+
+def centres(rows: TaskSet, scale: Array) -> Array:
+    """Return means of features (m, d), about 1 long where they are two deviations from zero."""
+    return _means(rows, _features(rows)) / (2 * scale * np.sqrt(scale.size))
 
 
 def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates
@@ -24,6 +25,7 @@ __all__ = [
     "BINS",
     "FREE_LEVEL",
     "PATTERNS",
+    "SPREAD_WEIGHT",
     "Loudness",
     "Plan",
     "alone",
@@ -33,13 +35,14 @@ __all__ = [
 ]
 
 BINS = 33  # of a vote
+SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one message
 # Shapes of the slopes' covariance to look for: none (the mean is all that is shared), low rank and
 # sparse, one of them; "related" looks for any, and for each task's place among the others.
 PATTERNS = ("mean", "any", "low-rank", "group-sparse", "related")
 _MOMENT = {"any": 0.8, "low-rank": 1.2, "group-sparse": 1.5, "related": 0.8}  # share of the moment
 # Share of the mean. Without an intercept data were centred by whoever made them, and there is less
-# of a mean to find.
-_MEAN, _MEAN_OF_CENTRED = 1.2, 0.7
+# of a mean to find, and more of a moment.
+_MEAN, _MEAN_OF_CENTRED, _MOMENT_OF_CENTRED = 1.2, 0.7, 1.1
 
 _QUIET, _LOUD = 0.05, 0.2  # of ν
 # Noise whose edge, at half of the budget, passes a quarter of the trace hides all but one or two
@@ -50,6 +53,14 @@ _LEAST_FEATURES = 4  # below it a covariance's shape has too little to say for i
 # A vote of m tasks peaks at about 0.6·m·μ deviations: this share puts it at six.
 _VOTE = 6.5
 _LEAST_VOTE, _MOST_VOTE = 0.15, 0.45
+# A vote with spreads beside it is so much longer; lengths are usual ones, and need less of a vote.
+_WIDE_VOTE, _LENGTH = 1.2, 0.7
+_VISIBLE_SPREADS = 0.3  # squared length of relative spreads about their mean
+_EVIDENCE = 0.45
+# An origin that is told to half of a feature's deviation takes this share for each unit of noise on
+# a vector of features. One that would cost more than the most is better left at zero; labels, whose
+# level nobody votes on, take the least that may tell one.
+_CENTRE, _LEAST_CENTRE, _MOST_CENTRE = 5.0, 0.2, 0.5
 # Noise on one number beyond which nothing is asked: votes stand out by no more than five deviations
 # there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
 # add up linearly, so that each is about three times smaller.
@@ -57,7 +68,12 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 # Numbers pull the mean back much alike. Labels do by how many there are of the rarer kind.
 _PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
-FREE_LEVEL = 1e3  # a level's strength at which the prior has no say
+# A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
+# learns alone must not seem to know less of it than others do.
+FREE_LEVEL = {"squared": 1e3, "logistic": 1.0}
+# Under which levels are scored. The level of labels that suits a wide prior is that of no task if
+# they differ little: its mean share of rare labels is far above the median's.
+_SCORED_LEVEL = {"squared": 10.0, "logistic": 1.0}
 _SLOPES = {
     "squared": 10.0 ** np.arange(-2.5, 2.6, 0.5),
     "logistic": 10.0 ** np.arange(-2, 1.6, 0.5),
@@ -131,6 +147,8 @@ class Plan:
         Score rounds point that many mean scores away from where they were asked.
     pull : float or None
         Part of an error in the mean that scores take back, None to be read off the scores.
+    spreads : bool
+        Whether features' relative spreads stand beside the votes on their scale.
     """
 
     shares: tuple[tuple[str, float], ...]
@@ -141,6 +159,7 @@ class Plan:
     level: float = 10.0
     step: float = 1.6
     pull: float | None = None
+    spreads: bool = True
 
     @property
     def moment(self) -> bool:
@@ -172,25 +191,34 @@ def plan(
     quiet, loud = vector_noise < _QUIET, vector_noise >= _LOUD
     skipped = set()
     if not intercept:
-        skipped |= {"centre", "magnitude"}
+        skipped |= {"centre", "magnitude", "level"}
     elif loss != "squared":
-        skipped.add("magnitude")
+        skipped |= {"magnitude", "level"}
     if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features):
         skipped.add("moment")
     if pattern != "related" or not _models_visible(loudness, n_tasks, n_outputs * n_features):
         skipped.add("own models")
     vote = float(np.clip(_VOTE * loudness.deviation(BINS), _LEAST_VOTE, _MOST_VOTE))
+    centre = _LEAST_CENTRE
+    if loss == "squared":
+        centre = max(_CENTRE * loudness.norm(n_features), _LEAST_CENTRE)
+    if centre > _MOST_CENTRE:
+        skipped.add("centre")
     if "moment" not in skipped:
         # What the moment takes beyond the usual must not drown the votes.
         vote *= max(1.0, math.hypot(1.2, _MOMENT[pattern]) / 1.5)
+    moment = max(_MOMENT.get(pattern, 0.0), 0.0 if intercept else _MOMENT_OF_CENTRED)
+    scale = max(_WIDE_VOTE * vote, 0.25)
+    spreads = _spreads_visible(loudness, n_features, scale)
     shares = {
-        "scale": max(1.2 * vote, 0.25),
+        "scale": scale if spreads else vote,
+        "centre": centre,
         "magnitude": vote,
-        "centre": 0.25,
-        "length": vote,
+        "level": vote,
+        "length": _LENGTH * vote,
         "scores": _MEAN if intercept else _MEAN_OF_CENTRED,
-        "moment": _MOMENT.get(pattern, 0.0),
-        "evidence": 0.55,
+        "moment": moment,
+        "evidence": _EVIDENCE,
         "own models": 1.0,
     }
     kept = {name: share for name, share in shares.items() if name not in skipped}
@@ -202,6 +230,8 @@ def plan(
         clip=0.6 if quiet else 0.4,
         power=2.0 if quiet else 1.0,
         slope=ratio / n_features,
+        level=_SCORED_LEVEL[loss],
+        spreads=spreads,
         pull=_PULL if loss == "squared" else None,
     )
 
@@ -213,6 +243,12 @@ def _visible(pattern: str, loudness: Loudness, d: int) -> bool:
     if pattern == "group-sparse":
         return loudness.deviation(d) <= _VISIBLE_ENTRY / d
     return loudness.edge(d) <= _VISIBLE_EDGE
+
+
+def _spreads_visible(loudness: Loudness, d: int, share: float) -> bool:
+    """Return whether relative spreads could stand out of their noise, about two thirds of them."""
+    noise = 1.5 / share * loudness.deviation(BINS + d) * math.hypot(1 / SPREAD_WEIGHT, 1.0)
+    return float(chdtri(max(d - 1, 1), 0.05)) * noise**2 / 2 <= _VISIBLE_SPREADS
 
 
 def _models_visible(loudness: Loudness, n_tasks: int, size: int) -> bool:
@@ -250,7 +286,5 @@ def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, .
 
 def alone(start: Array, n_features: int, loss: str) -> Candidates:
     """Return the priors of a task that takes nothing from others but where it starts."""
-    levels = np.full(1, FREE_LEVEL if loss == "squared" else _LEVELS[loss][-1])
-    if start.size == n_features:
-        levels = np.zeros(1)
+    levels = np.full(1, FREE_LEVEL[loss] if start.size > n_features else 0.0)
     return Candidates(start[None], _SLOPES[loss] / n_features, levels)

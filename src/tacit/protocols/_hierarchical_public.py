@@ -30,7 +30,6 @@ class HierarchicalPublic:
     """What the releases told so far; ``closed`` once one of them showed that nobody shares."""
 
     closed: bool = False
-    scale: Array | None = None
     magnitude: float | None = None
     frame: Frame | None = None
     start: Array | None = None  # (k, p), the means before the score rounds

@@ -13,21 +13,22 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtri, expit, logit, logsumexp
 
 from tacit._types import Array
 from tacit.privacy.mechanisms.laws import Coordinates
-from tacit.protocols._hierarchical_plan import Plan
+from tacit.protocols._hierarchical_plan import SPREAD_WEIGHT, Plan
 from tacit.protocols._shrinkage import Shape, shrink_diagonal
 
 __all__ = [
     "CENTRE_RADIUS",
-    "SPREAD_WEIGHT",
     "MeanReading",
+    "cast_levels",
     "cast_votes",
     "low_rank_shapes",
     "read_centre",
     "read_diagonal",
+    "read_level",
     "read_spreads",
     "read_votes",
     "shaped_mean",
@@ -41,17 +42,18 @@ _WIDTH = 1.5  # octaves
 # Deviations: the peak of noise over all octaves passes once in fifteen. What is read amiss then
 # does no harm, as the evidence stands against it; not to have read what is there costs all.
 _STANDS_OUT = 2.5
-_UNUSUAL = 0.1  # deviations that an octave costs
-SPREAD_WEIGHT = 0.7  # length of the spreads beside the unit votes in one message
-CENTRE_RADIUS = 1.5
+_USUALLY_WITHIN, _AGREE = 0.8, 0.6  # octaves; part of the tasks
+CENTRE_RADIUS = 1.0
+_LEVELS = 10.0  # votes' steps in a magnitude
 _LEAST_SPREAD = 0.25  # of the mean spread
 _DOUBT = 0.05  # chance that noise alone passes for a pattern
 _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # Part of an error in the mean that the next scores take back: to choose from, usually, and how far
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
-# Slopes of a mean: shares that may be large, and the size of the others relative to them.
-_SHARES, _SMALL = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2
+# Slopes of a mean: shares that may be large, and the size of the others relative to them; the
+# chance that there are none.
+_SHARES, _SMALL, _NONE = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2, 0.5
 
 
 def _kernel(positions: Array) -> Array:
@@ -73,23 +75,38 @@ def cast_votes(values: Array) -> Array:
     return _kernel(np.clip(size, _OCTAVES[0], _OCTAVES[-1])) * sound[:, None]
 
 
+def cast_levels(levels: Array) -> Array:
+    """Return votes (m, 33) on where ``levels`` (m,), in magnitudes, lie between −1.6 and 1.6.
+
+    Guarantee: as for `cast_votes`, whose bumps these are. Where tasks' levels differ less than
+    their size the place of the votes' peak is told far better than a mean of clipped levels.
+    """
+    sound = np.isfinite(levels)
+    places = _LEVELS * np.where(sound, levels, 0.0)
+    return _kernel(np.clip(places, _OCTAVES[0], _OCTAVES[-1])) * sound[:, None]
+
+
 def read_votes(
     counts: Array,
     deviation: float,
     *,
     usual: float | None = None,
+    n_tasks: int = 1,
 ) -> float | None:
     """Return the size most tasks agree on; None if noise explains it and no size is ``usual``.
 
     The counts are matched with the votes' own bump, which has unit norm, so that the match has
-    the deviation of one count. Where a size is usual, others must stand out of the noise the more
-    the farther off they are, and noise alone leaves it at about that.
+    the deviation of one count. Where a size is usual the answer is what to expect of its octave if
+    sizes are spread about the usual one by some octaves and a part of all tasks agrees.
     """
     matches = _kernel(_FINE) @ counts
     if usual is not None:
-        matches = matches - _UNUSUAL * deviation * np.abs(_FINE - math.log2(usual))
+        away = (_FINE - math.log2(usual)) / _USUALLY_WITHIN
+        logs = _AGREE * n_tasks * matches / max(deviation**2, 1e-12) - 0.5 * away**2
+        weights = np.exp(logs - logs.max())
+        return float(2.0 ** (weights @ _FINE / weights.sum()))
     peak = int(matches.argmax())
-    if usual is None and not matches[peak] > max(_STANDS_OUT * deviation, 1e-9):
+    if not matches[peak] > max(_STANDS_OUT * deviation, 1e-9):
         return None
     return float(2.0 ** _FINE[peak])
 
@@ -118,22 +135,24 @@ def read_spreads(spreads: Array, deviation: float, scale: float, n_tasks: int) -
     return np.asarray(scale * settled / np.sqrt((settled * settled).mean()))
 
 
-def read_centre(
-    total: Array, deviation: float, scale: Array, magnitude: float | None, n_tasks: int
-) -> tuple[Array, float]:
-    """Return the features' origin (d,) and the targets' level from the sum of the tasks' centres.
+def read_centre(total: Array, deviation: float, scale: Array, n_tasks: int) -> Array:
+    """Return the features' origin (d,) from the sum of the tasks' centres.
 
-    A task sends (x̄/(2·scale·√d), ȳ/magnitude), clipped to CENTRE_RADIUS; logistic tasks, whose
-    ``magnitude`` is None, leave the level out. An origin that noise explains is zero: a wrong one
-    ties slopes to levels and costs more than none.
+    A task sends x̄/(2·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero: a
+    wrong one ties slopes to levels and costs more than none.
     """
     d = scale.size
-    noise, mean = deviation / n_tasks, total / n_tasks
-    origin = mean[:d] * _kept(mean[:d], noise, d) * 2 * scale * math.sqrt(d)
-    if magnitude is None:
-        return origin, 0.0
-    level = float(mean[d])
-    return origin, magnitude * level * max(0.0, 1 - noise**2 / max(level**2, 1e-300))
+    mean = total / n_tasks
+    return np.asarray(mean * _kept(mean, deviation / n_tasks, d) * 2 * scale * math.sqrt(d))
+
+
+def read_level(counts: Array, deviation: float, magnitude: float) -> float:
+    """Return the targets' level that most tasks agree on; zero if noise explains the votes."""
+    matches = _kernel(_FINE) @ counts
+    peak = int(matches.argmax())
+    if not matches[peak] > max(_STANDS_OUT * deviation, 1e-9):
+        return 0.0
+    return float(magnitude / _LEVELS * _FINE[peak])
 
 
 @dataclass(frozen=True)
@@ -249,7 +268,9 @@ def sparse_mean(moved: Array, noise: float) -> Array:
 
     Of the shift's numbers a share is N(0, s²), the others are N(0, (0.2·s)²); each gets its
     posterior mean, averaged over shares and sizes s by their likelihood. Where the shift is all of
-    one size this is about James and Stein's estimate, where few are large it keeps those.
+    one size this is about James and Stein's estimate, where few are large it keeps those. If it is
+    likelier that there is no shift at all, it is none: the least of a wrong mean turns the ranking
+    of tasks that know nothing of their own.
     """
     if noise <= 0:
         return moved
@@ -263,11 +284,14 @@ def sparse_mean(moved: Array, noise: float) -> Array:
     shares = np.array(_SHARES)[:, None, None]
     mixed = np.logaddexp(np.log1p(-shares), np.log(shares) + odds)
     alone = 0.5 * (less * (flat * flat)[:, None] - np.log1p(small))
-    weights = (mixed + alone).sum(axis=1)
+    weights = (mixed + alone).sum(axis=1)  # log-likelihood over that of noise alone
+    some = logsumexp(weights) - math.log(weights.size) - logit(_NONE)
+    if some < 0:
+        return np.zeros_like(moved)
     weights = np.exp(weights - weights.max())
     large = np.exp(np.log(shares) + odds - mixed)
     inside = large * kept + (1 - large) * less
-    means = (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
+    means = expit(some) * (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
     return np.asarray(noise * (flat * means).reshape(moved.shape))
 
 

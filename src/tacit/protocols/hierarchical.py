@@ -4,7 +4,7 @@ A task's model is drawn from a Gaussian around a common mean, slopes *and* inter
 relative to the task's own noise. What the prior is, the tasks settle together in a public
 conversation of some 20 bounded and noised sums:
 
-1. *scale*, *magnitude*, *centre*: the features' scales and origin, the size and level of targets;
+1. *scale*, *centre*, *magnitude*, *level*: of the features and of the targets;
 2. *length*: how long a task's score is, for the clip;
 3. *scores*: some turns, each of which moves the mean by the sum of the tasks' scores at it;
 4. *moment*: of the directions in which slopes deviate from the mean, where noise lets it be seen;
@@ -42,6 +42,7 @@ from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
     PATTERNS,
+    SPREAD_WEIGHT,
     Loudness,
     Plan,
     alone,
@@ -52,12 +53,12 @@ from tacit.protocols._hierarchical_plan import (
 from tacit.protocols._hierarchical_public import HierarchicalPublic, known
 from tacit.protocols._hierarchical_reading import (
     CENTRE_RADIUS,
-    SPREAD_WEIGHT,
     MeanReading,
     cast_votes,
     low_rank_shapes,
     read_centre,
     read_diagonal,
+    read_level,
     read_spreads,
     read_votes,
     shaped_mean,
@@ -73,7 +74,9 @@ from tacit.tasks import TaskSet, one_vs_rest
 __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
 # The length of a score: a part of the targets' size where they have been measured, or log-odds.
-_USUAL_PART, _USUAL_LOG_ODDS = 0.8, 1.0
+_USUAL_PART, _USUAL_LOG_ODDS = 0.7, 1.0
+# Rounds about rows as they came.
+_UNFRAMED = ("scale", "centre", "magnitude", "level")
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
 
@@ -97,7 +100,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     Guarantee: joint DP with the task as unit under replace-one. Whatever a task computed, its
     bounded message satisfies, round by round:
 
-    - votes (scale, magnitude, length) are non-negative with norm ≤ K, so for two of them
+    - votes (scale, magnitude, level, length) are non-negative with norm ≤ K, so for two of them
       ‖a − b‖² ≤ 2K² (`NonNegativeClip`): the sum moves by at most √2·K in ℓ2, with K = 1, and
       K² = 1 + 0.7² where the relative spreads stand beside the vote;
     - own models are of norm ≤ 1 each; a replaced task changes its own row only, by 2 in ℓ2;
@@ -165,9 +168,10 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         direction = SecondMoment(1.0, inner=VectorNormalise(1.0), diagonal=sparse)
         wide = NonNegativeClip(math.hypot(1.0, SPREAD_WEIGHT))
         said: dict[str, tuple[Bound, tuple[int, ...]]] = {
-            "scale": (wide, (BINS + d,)),
+            "scale": (wide, (BINS + d,)) if self.plan.spreads else (vote, (BINS,)),
+            "centre": (VectorClip(CENTRE_RADIUS), (d,)),
             "magnitude": (vote, (BINS,)),
-            "centre": (VectorClip(CENTRE_RADIUS), (d + self._squared,)),
+            "level": (vote, (BINS,)),
             "length": (vote, (BINS,)),
             "scores": (unit, (k, p)),
             "moment": (direction, (d,) if sparse else (d, d)),
@@ -214,9 +218,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             closed = magnitude is None
             return replace(public, closed=closed, magnitude=magnitude)
         if round.name == "centre":
-            scale = known(public.scale)
-            origin, level = read_centre(values, deviation, scale, public.magnitude, self.n_tasks)
-            return self._framed(public, Frame(origin, scale), level)
+            frame = known(public.frame)
+            origin = read_centre(values, deviation, frame.scale, self.n_tasks)
+            return replace(public, frame=replace(frame, origin=origin))
+        if round.name == "level":
+            level = read_level(values, deviation, known(public.magnitude))
+            return self._starting(public, level)
         if round.name == "length":
             return self._read_length(public, values, deviation)
         if round.name == "scores":
@@ -240,17 +247,16 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         size = read_votes(values[:BINS], deviation)
         if size is None:
             return replace(public, closed=True)
-        scale = read_spreads(values[BINS:], deviation, size, self.n_tasks)
-        public = replace(public, scale=scale)
-        if self.fit_intercept:
-            return public
-        return self._framed(public, Frame(np.zeros(self.n_features), scale, False), 0.0)
+        scale = np.full(self.n_features, size)
+        if self.plan.spreads:
+            scale = read_spreads(values[BINS:], deviation, size, self.n_tasks)
+        frame = Frame(np.zeros(self.n_features), scale, self.fit_intercept).among(self.n_tasks)
+        return self._starting(replace(public, frame=frame), 0.0)
 
-    def _framed(self, public: HierarchicalPublic, frame: Frame, level: float) -> HierarchicalPublic:
-        start = np.zeros((self.n_outputs, frame.size))
-        start[:, frame.origin.size :] = level
-        frame = frame.among(self.n_tasks)
-        return replace(public, frame=frame, start=start, reading=MeanReading.at(start))
+    def _starting(self, public: HierarchicalPublic, level: float) -> HierarchicalPublic:
+        start = np.zeros((self.n_outputs, self.n_features + self.fit_intercept))
+        start[:, self.n_features :] = level
+        return replace(public, start=start, reading=MeanReading.at(start))
 
     def _read_length(
         self, public: HierarchicalPublic, values: Array, deviation: float
@@ -258,7 +264,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         usual = None if self._squared else _USUAL_LOG_ODDS
         if public.magnitude is not None:
             usual = _USUAL_PART * public.magnitude
-        length = read_votes(values, deviation, usual=usual)
+        length = read_votes(values, deviation, usual=usual, n_tasks=self.n_tasks)
         if length is None:
             return replace(public, closed=True)
         return replace(public, length=self.plan.clip * length)
@@ -358,19 +364,22 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if public.closed:
             return home, joining(np.zeros((home.n_tasks, *round.sent)), joined)
         scoring = round.name in ("length", "scores")
-        if public.frame is not None and not (scoring and home.forms):
-            home = home.under(public.frame, self.loss)
+        if round.name not in _UNFRAMED and not (scoring and home.forms):
+            home = home.under(known(public.frame), self.loss)
         if scoring:
             home = home.scored(self.plan.slope, self.plan.level)
         return home, joining(self._said(home, public, round), joined)
 
     def _said(self, home: HierarchicalHome, public: HierarchicalPublic, round: Round) -> Array:
         if round.name == "scale":
-            return at_home.spreads(home.outputs[0], intercept=self.fit_intercept)
+            told = at_home.spreads(home.outputs[0], intercept=self.fit_intercept)
+            return told[:, : round.shape[0]]
         if round.name == "magnitude":
             return at_home.magnitudes(home.outputs[0])
         if round.name == "centre":
-            return at_home.centres(home.outputs[0], known(public.scale), public.magnitude)
+            return at_home.centres(home.outputs[0], known(public.frame).scale)
+        if round.name == "level":
+            return at_home.levels(home.outputs[0], known(public.magnitude))
         if round.name in ("length", "scores"):
             found = self._scores(home, known(public.reading).mean)
             if round.name == "scores":
