@@ -225,6 +225,28 @@ def test_asynchronous_tasks_are_answered_as_they_arrive(ray):
     np.testing.assert_allclose(free.coef_, local.coef_, rtol=0.05, atol=0.05)
 
 
+@pytest.mark.parametrize("arrivals", [False, True])
+def test_a_run_finds_nothing_that_another_run_remembered(ray, tmp_path, arrivals):
+    """Where tasks take turns apart, the first call is for one partition alone."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(6), 20)
+    X, homes, seen = rng.uniform(-1, 1, (len(task), 3)), tmp_path / "homes", []
+
+    def fit(y, **options):
+        engine = Ray(workers=2, homes=homes, arrivals=arrivals)
+        tacit.AsynchronousRegressor(n_rounds=3, engine=engine, **options).fit(X, y, tasks=task)
+
+    def written():
+        return {place.name: place.stat().st_mtime_ns for place in homes.glob("[0-9]*-*")}
+
+    fit(X[:, 0])
+    before = written()
+    fit(X[:, 1], progress=lambda *_: seen.append(written()))
+    assert any(name.startswith("3-") for name in before)
+    for now in seen:
+        assert not before.items() & now.items()
+
+
 def test_noise_is_the_systems_own_and_the_statement_private(ray):
     tasks = tasks_of(SquaredLoss())
     names = np.repeat(np.arange(tasks.n_tasks), tasks.counts)

@@ -115,6 +115,51 @@ def test_sites_of_few_rows_are_not_harmed(kind, aggregation):
     assert np.mean(ratios) < 1.01
 
 
+def drowned(seed, *, classes=False):
+    """Return sites whose rows, of length 1, differ by two features that tell no answer apart.
+
+    Two percentages are alike within a site and dominate a row's length; what tells answers are ten
+    marks of 0 or 1, of which little is left beside them. 15 rows each, 40 with labels.
+    """
+    rng = np.random.default_rng(seed)
+    n_sites, n_rows, n_test = 60, 40 if classes else 15, 60
+    task = np.repeat(np.arange(n_sites), n_rows + n_test)
+    percent = 50 + 20 * rng.standard_normal((n_sites, 2))[task]
+    percent = np.clip(percent + 5 * rng.standard_normal(percent.shape), 0, 100)
+    marks = (rng.random((len(task), 10)) < rng.uniform(0.05, 0.5, 10)).astype(float)
+    W = rng.standard_normal(10) + rng.standard_normal((n_sites, 10))
+    score = np.einsum("nd,nd->n", marks - marks.mean(axis=0), W[task])
+    score /= score.std()
+    if classes:
+        y = 1 * (rng.random(len(task)) < 1 / (1 + np.exp(-4 * score)))
+    else:
+        y = 20 + 12 * score + 7 * rng.standard_normal(len(task))
+    X = np.concatenate([percent, marks], axis=1)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    train = np.tile(np.arange(n_rows + n_test) < n_rows, n_sites)
+    return (X[train], y[train], task[train]), (X[~train], y[~train], task[~train])
+
+
+@pytest.mark.parametrize("aggregation", ["untrusted", "trusted"])
+@pytest.mark.parametrize("classes", [False, True])
+def test_sites_are_not_harmed_where_their_own_rows_hardly_differ_in_common_units(
+    classes, aggregation
+):
+    ratios = []
+    for seed in range(3):
+        data, options = drowned(seed, classes=classes), {"aggregation": aggregation}
+        if classes:
+            shared = tacit.SharedMomentsClassifier(10.0, classes=(0, 1), random_state=0, **options)
+            alone = tacit.SingleTaskClassifier(classes=(0, 1))
+        else:
+            shared = tacit.SharedMomentsRegressor(
+                10.0, target_bound=200.0, random_state=0, **options
+            )
+            alone = tacit.SingleTaskRegressor()
+        ratios.append(loss_of(shared, data) / loss_of(alone, data))
+    assert np.mean(ratios) < 1.01
+
+
 def test_a_closed_gate_spends_nothing_and_is_single_task_learning(hospitals, alone, tmp_path):
     ledger = Ledger(tmp_path / "ledger.db", epsilon=1.0, delta=1e-5)
     model = tacit.SharedMomentsRegressor(0.01, ledger=ledger, **OPTIONS)

@@ -109,3 +109,20 @@ def test_what_is_known_beforehand_does_not_overrule_rows_that_lose_by_it():
         return 4 + np.mean(np.sum((fit.coef - models) ** 2, axis=1))
 
     assert error(3.0) < 1.02 * error(-50.0)
+
+
+def test_what_was_told_in_a_unit_beyond_a_tasks_answers_is_not_believed():
+    """A model of noise under a bound that is far too loose, in tasks of as many rows as slopes."""
+    rng = np.random.default_rng(0)
+    models, task = rng.normal(size=(200, 10)), np.repeat(np.arange(200), 14)
+    X = rng.normal(size=(len(task), 10))
+    y = np.einsum("nd,nd->n", X, models[task]) + rng.normal(size=len(task))
+    tasks = TaskSet.from_arrays(X, y, task)
+
+    noise = [Family(3 * rng.normal(size=10), np.eye(10), (0.1, *STRENGTHS), spread=400.0)]
+
+    def error(favour):
+        fit = family_fit(tasks, SquaredLoss(), noise, favour=favour, intercept=True)
+        return 1 + np.mean(np.sum((fit.coef - models) ** 2, axis=1))
+
+    assert error(-1.0) < 1.01 * error(-50.0)

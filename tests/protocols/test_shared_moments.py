@@ -366,6 +366,21 @@ def test_a_model_of_clipped_rows_is_flatter_for_raw_ones():
     assert kept[2] == 0.0
 
 
+def test_priors_hold_less_where_rows_of_a_site_spread_less_than_rows_may():
+    frame = Frame.of_means(SquaredLoss(), 2.0, 1.0, (np.zeros(4), np.zeros(1)), (0.8, 0.1))
+    rows = sites(5, 200, 4)
+    scale = np.array([1.0, 0.05, 0.025, 0.0, 1e300])[rows.task_of_row]
+    far = rows.replace(X=rows.X * scale[:, None] + 100 * (rows.task_of_row < 4)[:, None])
+    room = frame.room(far, intercept=True)
+    assert room[0] == room[4] == 1.0
+    assert room[1] / room[2] == pytest.approx(16, rel=0.3)  # the square of a spread, in squares
+    assert room[1] < 0.01
+    assert room[3] == 1e-6
+    np.testing.assert_array_equal(frame.room(far, intercept=False), 1.0)
+    one = far.take_tasks([1])
+    assert frame.room(one, intercept=True)[0] == room[1]
+
+
 def test_features_count_by_the_directions_they_are_likely_to_have():
     known = []
     for d in (3, 100):

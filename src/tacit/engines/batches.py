@@ -27,7 +27,7 @@ from tacit.protocols.protocol import Protocol
 from tacit.tasks import ParquetTasks, TaskSet
 from tacit.tasks._splits import runs_of_tasks
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "clear_homes"]
 
 _ROW_NUMBERS = 1 << 23  # numbers of rows in a batch that is read from a file: 64 MB
 _MESSAGE_NUMBERS = 1 << 23  # numbers of messages bounded at once: 64 MB
@@ -236,10 +236,7 @@ class _Shelf:
         return bool(self._numbers(first))
 
     def clear(self, first: int, last: int) -> None:
-        """Forget what batches that begin from ``first`` to before ``last`` remember."""
-        for place in self._folder.glob("[0-9]*-*"):
-            if first <= int(place.name.split("-")[0]) < last:
-                shutil.rmtree(place)
+        clear_homes(self._folder, first, last)
 
     def put(self, first: int, call: Call, memory: dict[str, Array]) -> None:
         place = self._place(first, call.number)
@@ -256,6 +253,13 @@ class _Shelf:
             return None
         files = sorted(self._place(first, known[-1]).glob("*.npy"))
         return {file.stem: np.asarray(np.load(file, mmap_mode="c")) for file in files}
+
+
+def clear_homes(folder: Path, first: int, last: int) -> None:
+    """Forget what batches that begin from ``first`` to before ``last`` remember."""
+    for place in folder.glob("[0-9]*-*"):
+        if first <= int(place.name.split("-")[0]) < last:
+            shutil.rmtree(place)
 
 
 def _identity(protocol: Protocol[Any, Any], tasks: TaskSet | ParquetTasks) -> str:

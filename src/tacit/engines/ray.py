@@ -23,7 +23,7 @@ import numpy as np
 from tacit import _check
 from tacit._files import write_whole
 from tacit._types import AnyArray, Array
-from tacit.engines.batches import Batches
+from tacit.engines.batches import Batches, clear_homes
 from tacit.errors import InvalidInput
 from tacit.numerics.threads import quiet_arithmetic
 from tacit.privacy.mechanisms import Mechanism
@@ -162,6 +162,7 @@ class Partitions:
         # Workers have another working folder.
         homes = None if engine.homes is None else Path(engine.homes).absolute()
         self._cuts = _cuts(tasks, workers, homes, by_rows=not engine.arrivals)
+        self._memory = homes
         self._protocol = self._ray.put(protocol)
         self._parts = [
             self._ray.put(tasks.take_tasks(slice(first, last)))
@@ -245,6 +246,10 @@ class Partitions:
         self, call: Call, public: Any, round: Round, mechanism: Mechanism, joined: AnyArray | None
     ) -> None:
         """Ask everybody whom a call is for."""
+        if self._memory is not None and call.number == 0 and round.posted:
+            # Of another run. A partition sees to itself if it is asked first; where tasks take
+            # turns apart, all but one are asked later, and would find what it remembered.
+            clear_homes(self._memory, 0, self.n_tasks)
         request = (call, self._ray.put(public), round, mechanism, joined)
         for number, (first, last) in enumerate(self._cuts):
             if call.task is None or first <= call.task < last:

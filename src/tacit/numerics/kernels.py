@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from tacit._check import one_of
+from tacit._rows import row_dots
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import LogisticLoss, Loss, SquaredLoss
@@ -62,7 +63,7 @@ def row_predictions(X: Array, W: Array, offsets: IntArray, first: int, last: int
     if _is_long(offsets, first, last, X.shape[1]):
         return rows @ W[first]
     models = np.repeat(W[first:last], np.diff(offsets[first : last + 1]), axis=0)
-    return np.einsum("nd,nd->n", rows, models)
+    return row_dots(rows, models)
 
 
 def row_products(X: Array, vector: Array) -> Array:
@@ -74,9 +75,9 @@ def row_products(X: Array, vector: Array) -> Array:
     found = np.empty(len(X))
     tall = max(1, _CHUNK // max(1, X.shape[1]))
     for low in range(0, len(X), tall):
-        # Cast before the product: einsum would cast in pieces that end in the middle of a row.
+        # Cast before the product: numpy would cast in pieces that end in the middle of a row.
         rows = X[low : low + tall].astype(np.float64, copy=False)
-        found[low : low + tall] = np.einsum("nd,d->n", rows, vector)
+        found[low : low + tall] = row_dots(rows, vector)
     return found
 
 

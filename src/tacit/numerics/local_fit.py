@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.special import expit
 
+from tacit._rows import row_dots
 from tacit._types import Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.logistic import LogisticPath, logistic_paths, logistic_paths_of_each
@@ -59,12 +60,12 @@ def relative_strengths(tasks: TaskSet, multiples: Array, *, intercept: bool) -> 
     """
     X = tasks.X.astype(np.float64, copy=False)
     w = tasks.weights
-    square = np.einsum("nd,nd->n", X, X)
+    square = row_dots(X, X)
     raw = tasks.task_sums(square if w is None else w * square)
     squares = raw
     if intercept:
         sums = tasks.task_sums(X if w is None else w[:, None] * X)
-        squares = raw - np.einsum("md,md->m", sums, sums) / tasks.amounts
+        squares = raw - row_dots(sums, sums) / tasks.amounts
     # A task of equal rows has no scale of its own, up to rounding, nor has one at the ends of the
     # float range; judged by its own rows alone.
     usable = (squares > 1e-12 * raw) & (squares > _LEAST_SCALE) & (squares < 1 / _LEAST_SCALE)
@@ -232,7 +233,7 @@ def bounded_slopes(tasks: TaskSet, fit: LocalFit) -> LocalFit:
 
     centre, level = mean(X), mean(y)
     apart = y - level[small.task_of_row]
-    spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(np.einsum("nd,nd->n", X, X)))
+    spread, length = np.sqrt(mean(apart * apart)), np.sqrt(mean(row_dots(X, X)))
     steep = np.sqrt((fit.coef[few] * fit.coef[few]).sum(axis=1))
     # Where rows have no length a slope has no effect on them: it is taken to be none.
     reach = np.sqrt(small.counts - 1.0) * spread

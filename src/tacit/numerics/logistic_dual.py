@@ -32,7 +32,7 @@ __all__ = ["DualPath", "are_many", "dual_path", "is_small"]
 
 _LARGEST = 128  # rows: beyond, the library's blocked factors are faster
 _TALLEST = 4.0  # rows a feature: beyond, the features' side is smaller
-_SHORTEST = 40  # rows: up to here the features' side is not quicker, however small
+_SHORTEST = 64  # rows: up to here the features' side is not quicker, however small
 _NARROW = 12  # features: below, arrays are quicker than elsewhere
 # Slopes in all, from which on a compiled kernel is worth loading: fewer are fitted before.
 _MANY, _MANY_NARROW = 500, 2000

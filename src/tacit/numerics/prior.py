@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.numerics.buckets import Bucket
@@ -98,7 +99,7 @@ class PriorFrame:
             return 0.0
         if self.mean.ndim == 1:
             return bucket.stack(X) @ self.mean
-        return np.einsum("bnd,bd->bn", bucket.stack(X), self.mean[bucket.tasks])
+        return row_dots(bucket.stack(X), self.mean[bucket.tasks][:, None])
 
     def models(self, V: Array, tasks: IntArray) -> Array:
         """Return ``μ + S v`` for ``V`` (b, a, r) of the tasks, (b, a, d)."""

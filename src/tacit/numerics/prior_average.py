@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
+from tacit._rows import row_dots
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.buckets import Bucket, size_buckets
@@ -155,7 +156,7 @@ def _averaged_ridge(
         score = np.concatenate(scores, axis=1)
         weights = np.exp(score - logsumexp(score, axis=1, keepdims=True))
         coef[bucket.tasks] = (weights[:, None, :] @ fits)[:, 0]
-        offset[bucket.tasks] = level - np.einsum("bd,bd->b", row_mean, coef[bucket.tasks])
+        offset[bucket.tasks] = level - row_dots(row_mean, coef[bucket.tasks])
 
     batched_map(fill, size_buckets(tasks.offsets, 2 * tasks.n_features))
     return coef, offset

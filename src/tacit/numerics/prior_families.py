@@ -35,6 +35,9 @@ __all__ = ["Family", "family_fit"]
 # Likelihood counts to these powers, and what a family gained only beyond so many standard errors.
 _TEMPER = {"squared": 0.5, "logistic": 0.25}
 _DOUBTFUL = 0.5
+# Strengths fall with the square of what a task's own fit leaves, in units of what the common model
+# leaves, down to the first; odds for what was shared fall as well, from where it is the second on.
+_LEAST_EASE, _UNLIKE = 0.01, 1 / 9
 # What speaks for sharing beforehand counts up to so many times what a task's own rows gain by the
 # best family; where they lose by all of them, something speaks against it. Labels tell too little
 # of it: there what is known beforehand counts as it is.
@@ -45,15 +48,16 @@ _HEARD, _UNHEARD = 2.0, {"squared": -1.0, "logistic": np.inf}
 class Family:
     """Priors N(mean_i, covariance / strength) of the slopes of task i, one for each strength.
 
-    ``mean`` is (m, d), or (d,) for all tasks; ``covariance`` (d, d) may be singular, and is in
-    units of the answers' noise variance for the squared loss. With ``level`` (m,) the intercept has
-    a prior too, N(level_i, level_variance / strength); without, it is free. ``spread`` is the
-    variance of answers about the common model, for the squared loss: strengths are in its units.
+    ``strengths`` are (a,) for all tasks, or (m, a); ``mean`` is (m, d), or (d,) for all tasks.
+    ``covariance`` (d, d) may be singular, and is in units of the answers' noise variance for the
+    squared loss. With ``level`` (m,) the intercept has a prior too, N(level_i, level_variance /
+    strength); without, it is free. ``spread`` is the variance of answers about the common model,
+    for the squared loss: strengths are in its units.
     """
 
     mean: Array
     covariance: Array
-    strengths: tuple[float, ...]
+    strengths: tuple[float, ...] | Array
     level: Array | None = None
     level_variance: float = 0.0
     spread: float = 0.0
@@ -88,7 +92,9 @@ def family_fit(
         )
         paths += [_path(fit, tasks, family, intercept, left) for family in families]
         within = [leave_one_out_weights(path.loo_errors, tasks.counts, loss) for path in paths]
-        share = _between(tasks, loss, paths, within, favour)
+        ease = np.stack([_ease(family, left) for family in families]).min(axis=0)
+        odds = favour + np.log(np.clip(ease / _UNLIKE, np.finfo(float).tiny, 1.0))
+        share = _between(tasks, loss, paths, within, odds)
         own = _own(tasks, loss, paths[0], within[0], intercept)
         offered = np.concatenate([w * part for w, part in zip(within[1:], share[1:], strict=True)])
         coef = weighted(offered, np.concatenate([path.coef for path in paths[1:]]))
@@ -103,17 +109,25 @@ def _own(tasks: TaskSet, loss: Loss, path: Any, weights: Array, intercept: bool)
     return bounded_slopes(tasks, fit) if intercept and loss.name == "squared" else fit
 
 
+def _ease(family: Family, left: Array) -> Array:
+    """Return what a task's own fit leaves, in units of the family's spread, squared, (m,).
+
+    Far below 1 it says that answers were released in a unit that is not theirs: under loud noise a
+    loose bound is taken for their size, and a model of noise for one of theirs.
+    """
+    if family.spread == 0:
+        return np.ones_like(left)
+    found = (left / family.spread) ** 2
+    return np.where(np.isnan(found), 1.0, found)
+
+
 def _path(fit: Any, tasks: TaskSet, family: Family, intercept: bool, left: Array) -> Any:
     """Return the fits under one family; a level is a column of the rows while they are fitted.
 
     A task whose own fit leaves less (``left``, (m,)) than the common model leaves of everybody's
     answers is pulled less: its noise is smaller, and its differences are not.
     """
-    ease = (
-        np.ones_like(left)
-        if family.spread == 0
-        else np.clip((left / family.spread) ** 2, 0.01, 1.0)
-    )
+    ease = np.clip(_ease(family, left), _LEAST_EASE, 1.0)
     strengths = ease[:, None] * np.asarray(family.strengths)
     if family.level is None or not intercept:
         prior = Prior(family.mean, family.covariance)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._check import positive, positive_integer
+from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.privacy.unit import Adjacency, Norm, Unit
@@ -75,14 +76,14 @@ def _norms(flat: Floats) -> Floats:
     Each is a function of its row alone. Between the limits no square overflowed, and what
     underflowed is below 2⁻²⁷⁰ of their sum.
     """
-    squares = np.einsum("ij,ij->i", flat, flat)
+    squares = row_dots(flat, flat)
     norms: Floats = np.sqrt(squares)
     odd = np.flatnonzero(~((squares > _TINY**2) & (squares < _TINY**-2)))
     if odd.size:
         largest = np.max(np.abs(flat[odd]), axis=1, initial=0.0)
         scaled = flat[odd] / np.where(largest > 0, largest, 1.0)[:, None]
         # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
-        found = largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        found = largest * np.sqrt(row_dots(scaled, scaled))
         norms[odd] = np.where(np.isfinite(largest), found, np.inf)
     return norms
 

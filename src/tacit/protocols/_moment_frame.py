@@ -25,6 +25,7 @@ _RESIDUALS = 1.75, 2.0  # clip of an answer in standard deviations: at first, at
 _LEAST_SHARE = 0.02  # of positives: log-odds of rarer classes are not believed
 _WHITENED = -0.25
 _USUALLY_KEPT = 0.8
+_ENOUGH_SPREAD, _LEAST_ROOM = 0.25, 1e-6
 _LABELS_VARY = 0.3  # relative error of the labels' variance, as it follows from released shares
 _LIKELY_SCORES = 2.0  # variance of log-odds under a common model, a priori
 _LARGEST_SCORES = 1.5  # root mean square of a released model’s log-odds
@@ -154,6 +155,26 @@ class Frame:
             part = rows.task_sums(np.einsum("ij,ij->i", raw, said))
             kept = part / np.maximum(_USUALLY_KEPT * whole, 1e-300)
         return np.clip(np.where(np.isfinite(kept), kept, 0.0), 0.0, 1.0)
+
+    def room(self, rows: TaskSet, *, intercept: bool) -> Array:
+        """Return how much of the strength of a prior on slopes suits each task's rows, (m,) ≤ 1.
+
+        A prior of the frame lets slopes of rows as long as the frame's explain about as much as
+        noise does. Rows of one task may spread far less than rows of all: then features mostly tell
+        tasks apart, or one drowns the others, and what tells answers needs slopes that the prior
+        rules out; at every strength all that is left is the prior's mean. Where a task's rows, in
+        these coordinates and about their mean, spread by less than a quarter of what rows may,
+        strengths fall as the square of it: with the spread the slopes would explain as much as
+        before, and once more since nothing is known of slopes so large.
+        """
+        with quiet_arithmetic():
+            X = rows.X.astype(np.float64) / self.row_norm
+            if intercept:
+                X = X - (rows.task_sums(X) / rows.counts[:, None])[rows.task_of_row]
+            turned = np.einsum("nd,dq->nq", X * self.scale, self.turn[1:])
+            spread = rows.task_sums(np.einsum("nq,nq->n", turned, turned)) / rows.counts
+            room = (spread / _ENOUGH_SPREAD) ** 2
+        return np.clip(np.where(np.isfinite(room), room, 1.0), _LEAST_ROOM, 1.0)
 
     def model(self, shared: Array) -> tuple[Array, Array]:
         """Return raw slopes (…, k, d) and intercepts (…, k) of models (…, d + 1, k) of (z, r)."""

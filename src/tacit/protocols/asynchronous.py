@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit import _check
+from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.columns import COLUMNS, Columns
@@ -339,7 +340,7 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
         counts = home.outputs[0].counts
         kept = slice(None) if asked.all() else np.repeat(asked, counts)
         X, y, counts = home.rows[kept], home.answers[kept], counts[asked]
-        score = np.einsum("nd,nkd->nk", X, np.repeat(models, counts, axis=0))
+        score = row_dots(X[:, None], np.repeat(models, counts, axis=0))
         derivative = self.loss.derivative(score, y)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return RowMessages(derivative[:, :, None] * X[:, None, :], offsets)

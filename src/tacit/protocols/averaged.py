@@ -17,6 +17,7 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.logistic_dual import are_many
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
 from tacit.privacy.schedule import Call, Round
@@ -74,7 +75,8 @@ class AveragedProtocol(Protocol[Array, Outputs]):
         joined: AnyArray | None,
     ) -> tuple[Outputs, Array]:
         """Say the own model (directions: without intercept)."""
-        models = fitted(home, self.loss, intercept=self.fit_intercept)
+        many = are_many(self.n_tasks, self.n_features)
+        models = fitted(home, self.loss, intercept=self.fit_intercept, many=many)
         return home, joining(models[..., :-1] if self.clip is None else models, joined)
 
     def finish(self, home: Outputs, public: Array) -> Array:
@@ -82,10 +84,11 @@ class AveragedProtocol(Protocol[Array, Outputs]):
         n_tasks = home[0].n_tasks
         if self.clip is not None:
             return np.repeat(public[None], n_tasks, axis=0)
+        many = are_many(self.n_tasks, self.n_features)
         models = np.zeros((n_tasks, self.n_outputs, self.n_features + 1))
         for number, part in enumerate(home):
             unit = public[number] / max(float(np.linalg.norm(public[number])), 1e-300)
-            fit = local_fit(shadow(part, unit), self.loss, intercept=self.fit_intercept)
+            fit = local_fit(shadow(part, unit), self.loss, intercept=self.fit_intercept, many=many)
             models[:, number, :-1] = np.maximum(fit.coef, 0.0) * unit
             models[:, number, -1] = fit.intercept
         return models

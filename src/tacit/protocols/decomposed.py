@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.buckets import task_products
@@ -108,7 +109,7 @@ class _Home:
             spread = np.sqrt(tasks.task_sums(y * y) / counts)
             y_scale = np.where(spread > 0, spread, 1.0)
             y = y / y_scale[index]
-        energy = tasks.task_sums(np.einsum("nd,nd->n", X, X)) / (counts * X.shape[1])
+        energy = tasks.task_sums(row_dots(X, X)) / (counts * X.shape[1])
         x_scale = np.sqrt(np.where(energy > 0, energy, 1.0))
         X = X / x_scale[index][:, None]
         appended = fit_intercept and not squared
@@ -142,7 +143,7 @@ class _Home:
         coef = (V[:, None, :r] @ self.root.T)[:, 0] + V[:, r : r + d]
         coef = coef * (self.y_scale / self.x_scale)[:, None]
         level = V[:, -1] if self.appended else self.y_mean
-        return np.column_stack([coef, level - np.einsum("md,md->m", coef, self.x_mean)])
+        return np.column_stack([coef, level - row_dots(coef, self.x_mean)])
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class DecomposedProtocol(ModelProtectedProtocol):
             np.add.at(seen, index, 1.0)
             for number, models in enumerate(self._candidates(train, shape)):
                 W = models[index]
-                z = np.einsum("nd,nd->n", held.X, W[:, :-1]) + W[:, -1]
+                z = row_dots(held.X, W[:, :-1]) + W[:, -1]
                 loss = self.loss.value(z, np.asarray(held.y, dtype=np.float64))
                 np.add.at(errors[number], index, loss)
         return np.where(seen > 0, errors / np.maximum(seen, 1.0), 1.0)

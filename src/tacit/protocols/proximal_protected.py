@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
@@ -221,8 +222,8 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
             fit = local_fit(part, self.loss, intercept=self.fit_intercept)
             models[:, number, : part.n_features] = fit.coef
             if models.shape[2] > part.n_features:
-                centre = means[:, :-1] if means.size else 0.0
-                models[:, number, -1] = fit.intercept + np.einsum("md,md->m", fit.coef, centre)
+                shift = row_dots(fit.coef, means[:, :-1]) if means.size else 0.0
+                models[:, number, -1] = np.asarray(fit.intercept + shift)
         return models
 
     def memory(self, home: ProximalHome) -> dict[str, Array]:
@@ -333,12 +334,12 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         coef = np.asarray(W[..., :d], dtype=np.float64)
         level = np.asarray(W[..., d], dtype=np.float64) if W.shape[-1] > d else 0.0
         if not self.fit_intercept:
-            intercept = np.zeros(coef.shape[:2])
+            intercept: Array = np.zeros(coef.shape[:2])
         elif self.loss.name == "squared":
             target = home.offsets[:, d:]
-            intercept = target - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
+            intercept = target - row_dots(coef, home.offsets[:, None, :d])
         else:
-            intercept = level - np.einsum("mkd,md->mk", coef, home.offsets[:, :d])
+            intercept = level - row_dots(coef, home.offsets[:, None, :d])
         return np.concatenate([coef, intercept[..., None]], axis=2)
 
 

@@ -42,7 +42,7 @@ __all__ = ["AGGREGATIONS", "SharedMomentsHome", "SharedMomentsProtocol", "Shared
 AGGREGATIONS = ("untrusted", "trusted", "secure")
 # Shares of μ²; a round's weight is the root of its share.
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
-_STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+_STRENGTHS = np.array([0.1, 1.0, 10.0, 100.0])
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
 _LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
@@ -390,18 +390,19 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         level = level + ((1 - kept) * bayes) @ (frame.centre * frame.row_norm)
         bayes, ridge = kept * bayes, kept * ridge
         common = frame.model(known.bayes[0])[0]
+        strengths = _STRENGTHS * frame.room(home.outputs[0], intercept=self.fit_intercept)[:, None]
         left = unit if self.loss.name == "squared" else 0.0
         found = []
         for number in range(self.n_outputs):
             along = np.outer(common[number], common[number]) / unit
             found.append(
                 [
-                    Family(bayes[:, number], wide, _STRENGTHS, spread=left),
-                    Family(ridge[:, number], narrow, _STRENGTHS, spread=left),
+                    Family(bayes[:, number], wide, strengths, spread=left),
+                    Family(ridge[:, number], narrow, strengths, spread=left),
                     Family(bayes[:, number], along, (1.0, 10.0, 100.0), spread=left),
-                    Family(ridge[:, number], narrow + along, _STRENGTHS, spread=left),
+                    Family(ridge[:, number], narrow + along, strengths, spread=left),
                     *(
-                        Family(bayes[:, number], wide, _STRENGTHS, level[:, number], variance, left)
+                        Family(bayes[:, number], wide, strengths, level[:, number], variance, left)
                         for variance in _LEVELS
                     ),
                 ]

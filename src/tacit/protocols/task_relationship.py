@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.prior import Prior
@@ -171,8 +172,8 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
         covariance = public.covariance(part, self.n_tasks)
         denoised = public.denoised(home.positions, part)
         own = home.own[:, output, :-1]
-        norms = np.einsum("md,md->m", denoised, denoised)
-        shadow = np.einsum("md,md->m", denoised, own) / np.maximum(norms, 1e-300)
+        norms = row_dots(denoised, denoised)
+        shadow = row_dots(denoised, own) / np.maximum(norms, 1e-300)
         mean = np.maximum(shadow, 0.0)[:, None] * denoised
         return (
             Prior(),

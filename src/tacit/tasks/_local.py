@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit._rows import row_dots
 from tacit._types import Array
 from tacit.errors import InvalidInput
 
@@ -39,7 +40,7 @@ class Centring:
             raise InvalidInput(
                 f"W: shape {W.shape} does not fit {self.x_mean.shape} (tasks, features)"
             )
-        result: Array = self.y_mean - np.einsum("ij,ij->i", self.x_mean, W)
+        result: Array = self.y_mean - row_dots(self.x_mean, W)
         return result
 
 
@@ -51,7 +52,7 @@ def row_norms(X: Array) -> Array:
         rows = X[extreme].astype(np.float64)
         peak = np.abs(rows).max(axis=1)
         unit = rows / np.where(peak > 0, peak, 1.0)[:, None]
-        norms[extreme] = peak * np.sqrt(np.einsum("ij,ij->i", unit, unit))
+        norms[extreme] = peak * np.sqrt(row_dots(unit, unit))
     return norms
 
 
