@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+
 from setting import (
     BATCH,
     CLASSES,
@@ -39,13 +41,22 @@ keys = entropy.words(CLIENTS).view(np.uint32).reshape(CLIENTS, 2)
 bound, noise = VectorClip(CLIP), Gaussian(sensitivity=CLIP, noise_multiplier=NOISE)
 leaves, form = jax.tree.flatten(model.opening())
 ends = np.cumsum([leaf.size for leaf in leaves])
-total = np.empty(ends[-1])  # one vector, added to where each part stands
-parts = zip(np.split(total, ends[:-1]), leaves, strict=True)
-totals = [part.reshape(leaf.shape) for part, leaf in parts]
+# A vector a thread; sums are exact, so that the order in which they are taken is free.
+sums, spare = {}, []
+
+
+def add(turn: neural.Turn) -> None:
+    """Add the clipped updates of some clients to the thread's sum."""
+    if get_ident() not in sums:
+        sums[get_ident()] = spare.pop() if spare else np.zeros(ends[-1])
+    parts = zip(np.split(sums[get_ident()], ends[:-1]), leaves, strict=True)
+    into = [part.reshape(leaf.shape) for part, leaf in parts]
+    clipped_sum(bound, jax.tree.leaves(turn.updates), into=into)
+
+
 gate, chosen, turn = Gate(), cohorts(), 0
 while gate():
-    total[:] = 0.0
-    for done in neural.train_cohort(
+    for _ in neural.train_cohort(
         training,
         rows,
         next(chosen),
@@ -56,9 +67,16 @@ while gate():
         strength=0.0,
         learning_rate=RATE,
         clip=CLIP,
+        each=add,
     ):
-        clipped_sum(bound, jax.tree.leaves(done.updates), into=totals)
-    released = np.asarray(noise.release(total, entropy).value)
+        pass
+    spare = list(sums.values())
+    sums.clear()
+    for other in spare[1:]:
+        spare[0] += other
+    released = np.asarray(noise.release(spare[0], entropy).value)
+    for vector in spare:
+        vector[:] = 0.0
     leaves = [
         np.asarray(leaf) + (part / COHORT).astype(np.float32).reshape(leaf.shape)
         for leaf, part in zip(leaves, np.split(released, ends[:-1]), strict=True)

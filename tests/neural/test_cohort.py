@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -245,3 +246,18 @@ def test_impossible_schedules_are_refused():
         LocalTraining(mlp(2, 2), batch_size=0)
     with pytest.raises(InvalidInput, match="steps=0"):
         LocalTraining(mlp(2, 2), steps=0)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processors are Linux's to give")
+def test_every_turn_is_handed_over_where_it_was_trained_and_processors_are_given_back():
+    training = LocalTraining(mlp(D, CLASSES, (9,)))  # a size of its own, so that it is compiled
+    allowed, seen = os.sched_getaffinity(0), []
+
+    def look(turn):
+        seen.extend(zip(turn.positions.tolist(), turn.updates[0]["weight"], strict=True))
+        assert os.sched_getaffinity(0) == allowed
+
+    done = run(training, federation(), [4, 0, 2], each=look)
+    assert sorted(position for position, _ in seen) == [0, 2, 4]
+    for position, weight in seen:
+        np.testing.assert_array_equal(weight, done[position][0][0]["weight"])

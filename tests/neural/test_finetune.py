@@ -11,7 +11,13 @@ jax = pytest.importorskip("jax", reason="needs the extra neural")
 
 import jax.numpy as jnp  # noqa: E402
 
-from tacit.neural import LocalTraining, StackedRows, fine_tune, multinomial_logistic  # noqa: E402
+from tacit.neural import (  # noqa: E402
+    LocalTraining,
+    PrivateFedAvgClassifier,
+    StackedRows,
+    fine_tune,
+    multinomial_logistic,
+)
 from tacit.neural.finetune import FINE_TUNING  # noqa: E402
 
 D, CLASSES, ROWS, RATE, STRENGTH = 4, 3, 12, 0.2, 0.7
@@ -128,3 +134,16 @@ def test_fine_tuning_a_task_reads_no_other_task():
 def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(InvalidInput, match="method='l2': must be one of 'ewc'"):
         tuned("l2")
+
+
+def test_every_method_ends_a_global_model_in_its_own_way():
+    X, y, *_ = setting()
+    ends = [
+        PrivateFedAvgClassifier(np.inf, n_rounds=1, fine_tune=method)
+        .fit(X, y, tasks=np.repeat([0, 1], ROWS))
+        .models_
+        for method in FINE_TUNING
+    ]
+    for number, one in enumerate(ends):
+        for other in ends[number + 1 :]:
+            assert np.abs(one - other).max() > 1e-6

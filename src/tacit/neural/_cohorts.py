@@ -224,7 +224,7 @@ class Cohorts(PrivateEstimator):
             ending=Ending(
                 self.fine_tune,
                 int(self.fine_tune_epochs),
-                _STRENGTH if strength is None else strength,
+                strength or _STRENGTH,  # of the ending's own pull, though rounds may have none
                 rate,
             ),
             classes=self._classifies,

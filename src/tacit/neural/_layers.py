@@ -35,26 +35,37 @@ def _product_forward(x: Any, weight: Any) -> tuple[Any, Any]:
     return x @ weight, (x, weight)
 
 
-def _product_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
-    """Return both gradients; of few rows, that by the weights entry by entry.
+def _by_weight(x: Any, slope: Any) -> Any:
+    """Return the gradient by the weights; of few rows entry by entry.
 
     As a product it would be written, read again and taken off the weights; as a sum of outer
     products it is found where the weights are moved, and large weights pass the memory once.
     """
+    if len(x) > _ROWS:
+        return x.T @ slope
+    return sum(row[:, None] * out for row, out in zip(x, slope, strict=True))
+
+
+def _product_backward(kept: tuple[Any, Any], slope: Any) -> tuple[Any, Any]:
     x, weight = kept
     by_x = slope @ weight.T
-    if len(x) > _ROWS:
-        return by_x, x.T @ slope
-    return by_x, sum(row[:, None] * out for row, out in zip(x, slope, strict=True))
+    # Never true, but the compiler does not know: whoever moves the weights waits until they were
+    # read, instead of keeping a copy.
+    return by_x, _by_weight(x, jnp.where(by_x[:1, :1] > jnp.inf, 0.0, slope))
 
 
 _product: Any = jax.custom_vjp(lambda x, weight: x @ weight)
 _product.defvjp(_product_forward, _product_backward)
+_product_of_data: Any = jax.custom_vjp(lambda x, weight: x @ weight)
+_product_of_data.defvjp(
+    lambda x, weight: (x @ weight, x), lambda x, slope: (None, _by_weight(x, slope))
+)
 
 
-def dense(layer: Layer, x: Any) -> Any:
-    """Return x W + b of rows x (n, d)."""
-    return _product(x, layer["weight"]) + layer["bias"]
+def dense(layer: Layer, x: Any, *, data: bool = False) -> Any:
+    """Return x W + b of rows x (n, d); of ``data``, which is not learned, no gradient is taken."""
+    product = _product_of_data if data else _product
+    return product(x, layer["weight"]) + layer["bias"]
 
 
 def lines_first(x: Any) -> Any:

@@ -11,9 +11,11 @@ not depend on how many there are. On a GPU there is one stream.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from threading import Lock
@@ -31,7 +33,7 @@ from tacit.numerics.threads import n_threads
 
 __all__ = ["LocalTraining", "Turn", "train_cohort"]
 
-_PARCEL_BYTES = 1 << 21
+_PARCEL_BYTES = 1 << 20
 _MOST_TASKS = 256
 
 
@@ -88,13 +90,31 @@ def _compiled(backend: str) -> Any:
     return jax.jit(_parcel, static_argnums=0, donate_argnums=1, compiler_options=options)
 
 
+@contextmanager
+def _on_one_processor() -> Iterator[None]:
+    """Let this thread see one processor: XLA cuts loops into as many parts as it sees.
+
+    Parts of a few microseconds wait for each other longer than they work, and the other
+    processors have streams of their own.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 _compiling = Lock()
 _begun: set[Any] = set()
 
 
 def _first(kind: Any, run: Callable[[], Any]) -> Any:
     """Run what may have to be compiled: once, though several streams ask for it."""
-    with _compiling:
+    with _compiling, _on_one_processor():
         done = run()
         if kind not in _begun:
             _begun.add(kind)
@@ -125,6 +145,7 @@ def train_cohort(
     learning_rate: float | Array,
     clip: float = float("inf"),
     stretch: float | Array | None = None,
+    each: Callable[[Turn], None] | None = None,
 ) -> Iterator[Turn]:
     """Yield the turns of the tasks at ``positions``, a few tasks at a time, in their order.
 
@@ -153,6 +174,9 @@ def train_cohort(
     stretch : None, float or ndarray of shape (m,)
         How many times as long a task takes the centre; other than 1 only for models that are linear
         in their parameters.
+    each : callable or None
+        Is given every turn in the stream that trained it, while it is near the processor, before it
+        is yielded; on several threads at once.
 
     Guarantee: none by itself. Updates have norm γ up to rounding in float32; the bound that the
     sensitivity rests on is taken again, exactly, by `tacit.privacy.VectorClip` as they leave.
@@ -184,7 +208,10 @@ def train_cohort(
         turns = partial(run, training, kept, centre, rows, slots, own, count, call, radius)
         kept, updates = turns() if kind in _begun else _first(kind, turns)
         kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(chosen)], (kept, updates))
-        return Turn(chosen, updates, kept)
+        done = Turn(chosen, updates, kept)
+        if each is not None:
+            each(done)
+        return done
 
     streams = n_threads() if backend == "cpu" else 1
     waiting: deque[Future[Turn]] = deque()

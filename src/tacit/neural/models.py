@@ -89,7 +89,7 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
         return {"weight": weight, "bias": jnp.zeros(n_outputs, jnp.float32)}
 
     def apply(params: Any, x: Any) -> Any:
-        return dense(params, _flat(x))[:, :n_outputs]
+        return dense(params, _flat(x), data=True)[:, :n_outputs]
 
     # A product whose width is no multiple of the vector registers takes nearly twice as long.
     lanes = -n_outputs % _LANES if 2 * n_outputs >= _LANES else 0
@@ -128,10 +128,10 @@ def _mlp(widths: tuple[int, ...]) -> Model:
         return [initial(k, inputs, outputs) for k, inputs, outputs in pairs]
 
     def apply(params: Any, x: Any) -> Any:
-        x = _flat(x)
-        for layer in params[:-1]:
-            x = jax.nn.relu(dense(layer, x))
-        return dense(params[-1], x)
+        x = dense(params[0], _flat(x), data=True)
+        for layer in params[1:]:
+            x = dense(layer, jax.nn.relu(x))
+        return x
 
     return Model(init, apply)
 

@@ -21,35 +21,46 @@ __all__ = ["clipped_sum"]
 
 _STEP_BITS = 30
 _BLOCK = 1 << 15
+_LINE = 1 << 12  # too short for a BLAS to cut it among threads, whose number would show in the bits
 
 
-def _blocks(part: NDArray[np.float32], number: int) -> Iterator[tuple[slice, AnyArray]]:
-    """Yield one message block by block in float64, in one buffer that stays near the processor."""
-    message, buffer = part[number], np.empty(min(_BLOCK, part.shape[1]))
-    for low in range(0, len(message), _BLOCK):
-        where = slice(low, min(low + _BLOCK, len(message)))
-        block = buffer[: where.stop - low]
+def _places(size: int) -> Iterator[slice]:
+    """Yield where blocks stand that stay near the processor in float64."""
+    for low in range(0, size, _BLOCK):
+        yield slice(low, min(low + _BLOCK, size))
+
+
+def _square(message: NDArray[np.float32]) -> float:
+    total, buffer = 0.0, np.empty(min(_BLOCK, len(message)))
+    for where in _places(len(message)):
+        block = buffer[: where.stop - where.start]
         block[:] = message[where]
-        yield where, block
-
-
-def _square(part: NDArray[np.float32], number: int) -> float:
-    total = 0.0
-    for _, block in _blocks(part, number):
-        np.multiply(block, block, out=block)
-        total += float(block.sum())
+        whole = len(block) - len(block) % _LINE
+        lines, rest = block[:whole].reshape(-1, _LINE), block[whole:]
+        total += float(np.vecdot(lines, lines).sum()) + float(np.vecdot(rest, rest))
     return total
 
 
 def _add_clipped(
-    part: NDArray[np.float32], number: int, factor: float, step: float, total: NDArray[np.float64]
+    part: NDArray[np.float32], factors: AnyArray, step: float, total: NDArray[np.float64]
 ) -> None:
-    """Add one message times ``factor``, cut towards zero to multiples of ``step``, a power of 2."""
-    for where, block in _blocks(part, number):
-        block *= factor / step
-        np.trunc(block, out=block)
-        block *= step
-        total[where] += block
+    """Add messages times their factors, cut towards zero to multiples of ``step``, a power of 2.
+
+    Messages are added up as whole numbers of steps, fewer than 2⁵³.
+    """
+    chosen = np.flatnonzero(factors)
+    sums, steps = (np.empty(min(_BLOCK, part.shape[1])) for _ in range(2))
+    for where in _places(part.shape[1] if len(chosen) else 0):
+        size = where.stop - where.start
+        for number in chosen:
+            block = (sums if number == chosen[0] else steps)[:size]
+            block[:] = part[number, where]
+            block *= factors[number] / step
+            np.trunc(block, out=block)
+            if number != chosen[0]:
+                sums[:size] += block
+        sums[:size] *= step
+        total[where] += sums[:size]
 
 
 def clipped_sum(
@@ -84,9 +95,8 @@ def clipped_sum(
         for total, part in zip(sums, messages, strict=True):
             total += part[finite].sum(axis=0, dtype=np.float64)
         return sums
-    numbers = range(len(parts[0]))
     with np.errstate(invalid="ignore"):  # of infinite entries, whose message counts as zero
-        squares = np.array([sum(_square(part, number) for part in parts) for number in numbers])
+        squares = np.array([sum(map(_square, message)) for message in zip(*parts, strict=True)])
     size = sum(part.shape[1] for part in parts)
     target = bound.radius * (1 - (size + 16) * 2.0**-52)
     norms = np.sqrt(squares)
@@ -94,9 +104,7 @@ def clipped_sum(
     factors[~np.isfinite(squares)] = 0.0
     step = math.ldexp(1.0, math.frexp(bound.radius)[1] - _STEP_BITS)
     for part, total in zip(parts, sums, strict=True):
-        for number in numbers:
-            if factors[number]:
-                _add_clipped(part, number, factors[number], step, total.reshape(-1))
+        _add_clipped(part, factors, step, total.reshape(-1))
     return sums
 
 
