@@ -42,6 +42,8 @@ _LEAST_EASE, _UNLIKE = 0.01, 1 / 9
 # best family; where they lose by all of them, something speaks against it. Labels tell too little
 # of it: there what is known beforehand counts as it is.
 _HEARD, _UNHEARD = 2.0, {"squared": -1.0, "logistic": np.inf}
+# Where the best family loses more labels than chance would, this stands in its place.
+_AGAINST = -8.0
 
 
 @dataclass(frozen=True)
@@ -152,21 +154,49 @@ def _between(
     half the standard error of that: few rows cannot speak for a family by chance. Nor are they
     overruled: that others have something in common does not say that it can be told under noise in
     coordinates that suit this task; if no family tells its rows better, ``favour`` is not heard.
+    Labels may be told so well alone that all families lose many times over, and yet by few nats:
+    then what they lose counts in full, and ``favour`` by what there is left to gain.
     """
     means = np.stack([_mean(w, path.loo_errors) for w, path in zip(within, paths, strict=True)])
     means = np.maximum(means, np.finfo(float).tiny)
     rows = [_left_out(tasks, loss, path, w) for w, path in zip(within, paths, strict=True)]
     doubt = np.stack([_standard_error(tasks, rows[0] - family) for family in rows])
+    tempered: Array | float = _TEMPER[loss.name]
     if loss.name == "squared":  # Gaussian, variance profiled out
         gain = 0.5 * tasks.counts * (np.log(means[0]) - np.log(means))
         doubt = doubt / (2 * np.minimum(means[0], means))
     else:
         gain = tasks.counts * (means[0] - means)
+        there = _left_to_gain(tasks, means[0])
+        favour = _unless_lost(np.minimum(favour, there * favour), gain[1:], doubt[1:], there)
+        tempered = np.where(gain < 0, there * tempered + 1 - there, tempered)
     heard = np.minimum(favour, np.fmax(_HEARD * gain[1:].max(axis=0), _UNHEARD[loss.name]))
-    score = _TEMPER[loss.name] * (gain - _DOUBTFUL * doubt) + heard - np.log(len(paths) - 1)
+    score = tempered * (gain - _DOUBTFUL * doubt) + heard - np.log(len(paths) - 1)
     score[0] = 0.0
     by_task = np.ascontiguousarray(np.where(np.isfinite(score), score, -np.inf).T)
     return np.exp(by_task - logsumexp(by_task, axis=1, keepdims=True)).T
+
+
+def _left_to_gain(tasks: TaskSet, left: Array) -> Array:
+    """Return the log loss ``left`` by own fits, a row, as a part of what no model leaves, (m,).
+
+    At most 1; far below, labels are told so well alone that others can hardly but harm.
+    """
+    share = (tasks.task_sums(np.asarray(tasks.y, dtype=np.float64)) + 0.5) / (tasks.counts + 1.0)
+    no_model = -(share * np.log(share) + (1 - share) * np.log1p(-share))
+    return np.asarray(np.clip(left / no_model, 0.0, 1.0))
+
+
+def _unless_lost(favour: Array, gain: Array, doubt: Array, after: Array) -> Array:
+    """Return the favour (m,); it gives way from ``after`` standard errors lost to one more.
+
+    Lost by the best family, of gains (f, m) with standard errors ``doubt``.
+    """
+    best = np.where(np.isfinite(gain), gain, -np.inf).argmax(axis=0)[None]
+    gain, doubt = (np.take_along_axis(values, best, axis=0)[0] for values in (gain, doubt))
+    lost = np.divide(-gain, doubt, out=np.zeros_like(gain), where=doubt > 0)
+    against = np.minimum(_AGAINST - favour, 0.0)
+    return np.asarray(favour + against * np.clip(lost - after, 0.0, 1.0))
 
 
 def _left_out(tasks: TaskSet, loss: Loss, path: Any, weights: Array) -> Array:
