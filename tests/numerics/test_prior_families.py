@@ -54,7 +54,9 @@ def test_favour_is_each_tasks_own_and_moves_it_between_its_fit_and_the_shared_on
     alone = local_fit(tasks, loss)
     np.testing.assert_allclose(fit.coef[::2], alone.coef[::2], rtol=1e-6, atol=1e-6)
     moved = distance(fit, model)[1::2]
-    assert np.median(moved / distance(alone, model)[1::2]) < 0.05  # all have a say in it
+    assert np.median(moved / distance(alone, model)[1::2]) < 0.05
+    if loss.name == "logistic":  # but for the one or two whose own labels lose by it
+        assert np.mean(moved < 0.01) >= 0.9
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
