@@ -60,13 +60,19 @@ def sure_of_itself() -> TaskSet:
     return TaskSet.from_arrays(signs[:, None] * [1.0, 1e-3], (signs > 0) + 0.0, np.zeros(SURE))
 
 
+def fitted(estimator: Any, tasks: TaskSet, seed: int) -> tuple[Any, float]:
+    """Return a fitted copy and its seconds of processor time."""
+    began = time.process_time()
+    return fit_on(estimator, tasks, seed), time.process_time() - began
+
+
 def measure_one(kind: type[Any], delta: Any, seconds: float) -> dict[str, Any]:
     estimator = kind(epsilon=CLAIMS[delta], delta=delta)
     candidates = candidates_for(estimator)
     fit_on(estimator, candidates[0], 0)
+    probe, once = min((fitted(estimator, candidates[0], s) for s in (1, 2)), key=lambda f: f[1])
     began = time.process_time()  # so that what else the machine does changes nothing
-    probe = fit_on(estimator, candidates[0], 1)
-    if time.process_time() - began > SLOW:  # a conversation of many logistic fits: one data set
+    if once > SLOW:  # a conversation of many logistic fits: one data set
         result = audit_at_worst(estimator, candidates[:1], n_trials=FEWEST, random_state=1)
     else:
         audit_at_worst(estimator, candidates[:1], n_trials=FEWEST)

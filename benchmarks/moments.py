@@ -9,7 +9,7 @@ every site's rows train, δ = 1e-5, replace-one.
 ``--hostile`` lets the largest site of every set send huge, flipped, constant or no numbers at all
 in place of its releases (noise at sites), or speak with rows that are as long and as misleading as
 the bounds let them be (noise added once), and prints what that does to the *other* sites, relative
-to single-task learning.
+to single-task learning, ± 2 standard errors.
 
 Every split is one line of ``benchmarks/results/moments.jsonl``: a run that was cut (``--minutes``)
 goes on where it stopped. Delete the file after a change of the method.
@@ -284,8 +284,10 @@ def hostile(names: list[str], seeds: range) -> None:
                 found.setdefault(("flipped rows", "once", epsilon), []).append(value)
         for (kind, where, epsilon), values in found.items():
             worse = np.mean(values) - 1 if not classes else 1 - np.mean(values)
+            error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
             verdict = "held" if worse <= 0.02 else "WORSE THAN 2 %"
-            print(f"{name}, {kind}, noise {where}, ε = {epsilon:g}: {worse:+.2%} {verdict}")
+            shown = f"{worse:+.2%} ± {2 * error:.2%}"
+            print(f"{name}, {kind}, noise {where}, ε = {epsilon:g}: {shown} {verdict}", flush=True)
 
 
 def run(path: Path, name: str, seeds: range, until: float) -> None:

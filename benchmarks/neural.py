@@ -19,10 +19,13 @@ PyTorch sides run once with one thread and once with all; the better one counts 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -117,6 +120,13 @@ def processor_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def end_with_starter() -> None:
+    """Ask Linux to end this process when the one that started it ends, however that comes."""
+    set_signal = 1  # PR_SET_PDEATHSIG
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(set_signal, signal.SIGTERM)
+
+
 class Side:
     """One framework in its own process, one round at a time."""
 
@@ -130,8 +140,14 @@ class Side:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            preexec_fn=end_with_starter,
         )
+        self.cold: float | None = None
+
+    def start(self) -> bool:
+        """Wait for the first round; return whether it was finished."""
         self.cold = self._answer()
+        return self.cold is not None
 
     def _answer(self) -> float | None:
         """Return the seconds the side reports, watching its memory meanwhile; None at its end."""
@@ -164,13 +180,17 @@ class Side:
             self.seconds.append(seconds)
             self.worked.append(processor_seconds(self.process.pid) - before)
 
-    def close(self) -> None:
-        """End the process."""
-        self.process.stdin.close()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+    def close(self, patience: float = 30.0) -> None:
+        """End the process, and those it started and left behind (Ray's)."""
+        members = family(self.process.pid) if self.process.poll() is None else []
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)
+        for member in members:
+            with contextlib.suppress(OSError):
+                os.kill(member, signal.SIGKILL)
+        self.process.wait()
 
 
 def peak_flops(seconds: float = 1.0) -> float:
@@ -190,19 +210,21 @@ def measure(model: str, pythons: dict[str, Path], turns: int, peak: float) -> li
     starts = [(name, name, threads) for name in pythons]
     if threads > 1:
         starts += [(f"{name} (1 thread)", name, 1) for name in ONE_THREAD_TOO if name in pythons]
-    sides = []
-    for label, name, count in starts:
-        side = Side(label, pythons[name], model, count)
-        if side.cold is None:
-            print(f"{label}: left out, did not finish its first round")
-            side.close()
-        else:
-            sides.append(side)
-    for _ in range(turns):
+    sides: list[Side] = []
+    patience = 0.0
+    try:
+        for label, name, count in starts:
+            sides.append(Side(label, pythons[name], model, count))
+            if not sides[-1].start():
+                print(f"{label}: left out, did not finish its first round")
+                sides.pop().close()
+        for _ in range(turns):
+            for side in sides:
+                side.round()
+        patience = 30.0
+    finally:
         for side in sides:
-            side.round()
-    for side in sides:
-        side.close()
+            side.close(patience)
     operations = 6 * PRODUCTS[model] * IMAGES
     rows = []
     for side in sides:
@@ -260,6 +282,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "tacit" / "peers")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "neural.json")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through the finally of `measure`
     made = {name: environment(name, chosen.cache) for name in chosen.sides}
     pythons = {name: python for name, python in made.items() if python is not None}
     peak, load = peak_flops(), os.getloadavg()[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import get_ident
+from threading import Lock
 
 from setting import (
     BATCH,
@@ -41,17 +41,17 @@ keys = entropy.words(CLIENTS).view(np.uint32).reshape(CLIENTS, 2)
 bound, noise = VectorClip(CLIP), Gaussian(sensitivity=CLIP, noise_multiplier=NOISE)
 leaves, form = jax.tree.flatten(model.opening())
 ends = np.cumsum([leaf.size for leaf in leaves])
-# A vector a thread; sums are exact, so that the order in which they are taken is free.
-sums, spare = {}, []
+total = np.zeros(ends[-1])
+into = [
+    part.reshape(leaf.shape) for part, leaf in zip(np.split(total, ends[:-1]), leaves, strict=True)
+]
+adding = Lock()  # one stream adds while the others train
 
 
 def add(turn: neural.Turn) -> None:
-    """Add the clipped updates of some clients to the thread's sum."""
-    if get_ident() not in sums:
-        sums[get_ident()] = spare.pop() if spare else np.zeros(ends[-1])
-    parts = zip(np.split(sums[get_ident()], ends[:-1]), leaves, strict=True)
-    into = [part.reshape(leaf.shape) for part, leaf in parts]
-    clipped_sum(bound, jax.tree.leaves(turn.updates), into=into)
+    """Add the clipped updates of some clients to the sum, exactly, so in any order."""
+    with adding:
+        clipped_sum(bound, jax.tree.leaves(turn.updates), into=into)
 
 
 gate, chosen, turn = Gate(), cohorts(), 0
@@ -66,17 +66,11 @@ while gate():
         turn=turn,
         strength=0.0,
         learning_rate=RATE,
-        clip=CLIP,
         each=add,
     ):
         pass
-    spare = list(sums.values())
-    sums.clear()
-    for other in spare[1:]:
-        spare[0] += other
-    released = np.asarray(noise.release(spare[0], entropy).value)
-    for vector in spare:
-        vector[:] = 0.0
+    released = np.asarray(noise.release(total, entropy).value)
+    total[:] = 0.0
     leaves = [
         np.asarray(leaf) + (part / COHORT).astype(np.float32).reshape(leaf.shape)
         for leaf, part in zip(leaves, np.split(released, ends[:-1]), strict=True)

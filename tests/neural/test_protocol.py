@@ -122,13 +122,23 @@ def test_epsilon_of_a_sampled_run_lies_between_the_two_ends_of_the_reference(rat
     assert ours <= 1.0
 
 
-def test_everybody_costs_what_the_closed_form_says():
-    from scipy.stats import norm
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("cohort", [Everyone(), FixedSize(5)], ids=repr)
+def test_unsampled_turns_cost_what_the_closed_form_says(cohort, epsilon):
+    import mpmath
 
-    schedule = Schedule.calibrate(protocol_of(Everyone()).rounds(), epsilon=1.0, delta=1e-5)
-    mu = np.sqrt(TURNS) / schedule.mechanisms[0].noise_multiplier
-    spent = norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu)
-    assert spent == pytest.approx(1e-5, rel=1e-6)
+    delta = 1e-5
+    schedule = Schedule.calibrate(protocol_of(cohort).rounds(), epsilon=epsilon, delta=delta)
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(TURNS) / mpmath.mpf(schedule.mechanisms[0].noise_multiplier)
+
+        def spent(cost):
+            low = mpmath.ncdf(-mu / 2 - cost / mu)
+            return mpmath.ncdf(mu / 2 - cost / mu) - mpmath.exp(cost) * low
+
+        exact = mpmath.findroot(lambda cost: spent(cost) - mpmath.mpf(delta), epsilon)
+    assert schedule.cost(Unit.TASK, delta).epsilon == pytest.approx(float(exact), rel=1e-9)
+    assert float(exact) == pytest.approx(epsilon, rel=1e-9)  # and the budget is used up
     assert schedule.mechanisms[0].reach == 2.0
 
 
@@ -435,3 +445,26 @@ def test_bad_parameters_are_named_and_change_nothing(wrong):
     with pytest.raises(InvalidInput, match=name):
         model.fit(X, y, tasks=task)
     assert not hasattr(model, "models_")
+
+
+def test_many_numbers_of_noise_are_not_heard_and_a_weak_centre_is():
+    from tacit.neural import LocalTraining, multinomial_logistic
+
+    protocol = replace(protocol_of(), training=LocalTraining(multinomial_logistic(49, 62)))
+    size, weights = protocol.layout.size, np.ones(1)
+    rng = np.random.default_rng(0)
+    direction = rng.standard_normal(size)
+    direction /= np.linalg.norm(direction)
+
+    def heard(signal):
+        """Return how often a centre is heard beside noise of squared norm ``size``."""
+        found = 0
+        for _ in range(200):
+            value = rng.standard_normal(size) + np.sqrt(signal * size) * direction
+            noise, reach = np.array([float(size)]), 10.0 * np.sqrt(size)
+            public = replace(protocol.opening(), value=value.astype(np.float32), noise=noise)
+            found += protocol.heard(replace(public, reach=reach), weights)
+        return found / 200
+
+    assert heard(0.0) < 0.06  # half a standard deviation alone lets three in ten pass
+    assert heard(0.15) > 0.9

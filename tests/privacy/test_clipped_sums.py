@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidInput
+from tacit.privacy import clipped_sums
 from tacit.privacy.bounds import VectorClip
 from tacit.privacy.clipped_sums import clipped_sum
+
+
+@pytest.fixture(params=[False, True], ids=["numpy", "compiled"], autouse=True)
+def passes(request, monkeypatch):
+    """Take messages of any length by one of the two ways."""
+    monkeypatch.setattr(clipped_sums, "_COMPILED", range(10**9 if request.param else 0))
 
 
 def messages(seed, scale, b=5):
@@ -103,6 +110,22 @@ def test_a_bound_takes_float32_messages_this_way():
     np.testing.assert_array_equal(VectorClip(1.0).total(message), expected)
     wide = VectorClip(1.0).total(message.astype(float))
     np.testing.assert_allclose(wide, expected, rtol=0, atol=5 * 2.0**-29)
+
+
+def test_both_ways_add_up_to_the_same_and_their_length_chooses(monkeypatch):
+    monkeypatch.undo()
+    assert clipped_sums._passes(10)[0] is clipped_sums._square
+    assert clipped_sums._passes(50_000)[0] is not clipped_sums._square
+    assert clipped_sums._passes(2_000_000)[0] is clipped_sums._square
+    rng = np.random.default_rng(0)
+    part = rng.standard_normal((4, 50_000)).astype(np.float32)
+    part[1] *= 1e-4  # not clipped: the same bits
+    bound = VectorClip(1.0)
+    compiled = clipped_sum(bound, [part])[0]
+    only = clipped_sum(bound, [part[1:2]])[0]
+    monkeypatch.setattr(clipped_sums, "_COMPILED", range(0))
+    np.testing.assert_allclose(clipped_sum(bound, [part])[0], compiled, rtol=0, atol=4 * 2.0**-29)
+    np.testing.assert_array_equal(clipped_sum(bound, [part[1:2]])[0], only)
 
 
 def test_only_float32_parts_of_equal_length_are_taken():

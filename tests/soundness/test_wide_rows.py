@@ -12,7 +12,7 @@ from tacit.numerics.kernels import NumpyKernel, row_products
 from tacit.numerics.local_fit import local_fit
 from tacit.numerics.prior import Prior
 from tacit.numerics.prior_average import averaged_fit
-from tacit.privacy.bounds import _norms
+from tacit.privacy._steps import row_norms
 from tacit.tasks import TaskSet
 
 D = 9001
@@ -70,8 +70,8 @@ def test_predictions_and_gradients_of_a_wide_row_stand_for_themselves(n_others):
 @pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
 def test_the_norm_of_a_wide_message_is_its_own(size):
     messages = size * np.random.default_rng(2).standard_normal((7, D))
-    alone = np.concatenate([_norms(message[None]) for message in messages])
-    np.testing.assert_array_equal(_norms(messages), alone)
+    alone = np.concatenate([row_norms(message[None]) for message in messages])
+    np.testing.assert_array_equal(row_norms(messages), alone)
 
 
 def test_a_wide_task_alone_in_its_batch_or_bucket_fits_as_among_others():

@@ -70,6 +70,8 @@ def compare(
     """
     output = begin(quiet=quiet, as_json=json)
     from tacit.cli.guard.choice import Asked
+    from tacit.cli.run.build import refuse_means_of_rows
+    from tacit.cli.run.methods import estimator_class
     from tacit.comparison import compare as compared
 
     listed = [part.strip() for part in methods.split(",") if part.strip()]
@@ -84,6 +86,8 @@ def compare(
         "n_repeats": splits,
         "settings": {"classes": prepared.declared},
     }
+    for method in () if public else listed:
+        refuse_means_of_rows(prepared, estimator_class(method, prepared.kind)())
     pieces = functools.partial(iter, (table.columns,))
     asked = Asked(rows["data"], pieces, rows["task"], ledger)
     with (

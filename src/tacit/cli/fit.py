@@ -261,6 +261,7 @@ def fit(
             if known is not None
         ),
         kind_read=kind == "auto" and prepared.declared is None,
+        drops=intake.missing == "drop",
         settings=_settings(asked, prepared.kind),
         data=data,
         pieces=pieces,

@@ -7,6 +7,7 @@ import functools
 import json as json_text
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tacit.cli.table.features import Intake
     from tacit.cli.table.prepare import Prepared
     from tacit.cli.table.read import Table
+    from tacit.privacy.statement import Statement
     from tacit.transfer.package import SourcePackage
 
 __all__ = ["transfer"]
@@ -113,6 +115,7 @@ def source(
         charged = _charged(model, table, data, ledger, len(rows.y))
         with charged, output.step("learning the package"), output.warnings_as_lines():
             package = model.fit_source(rows.X, rows.y)
+        package = replace(package, statement=_stated(package.statement, intake), digest="")
         package.save(folder.stage)
         write_intake(folder.stage, intake, rows.fill, rows.names, rows.kind, settings["method"])
         folder.write(_SETTINGS, json_text.dumps(settings, indent=1) + "\n")
@@ -192,6 +195,7 @@ def target_command(
         charged = _charged(model, table, data, ledger, len(rows.y))
         with charged, output.step("continuing from the source"), output.warnings_as_lines():
             model.fit(rows.X, rows.y, source=packages, tasks=rows.tasks)
+        model.privacy_ = _stated(model.privacy_, intake)
         scores = None if test is None else _scores(model, packages, test)
         model.feature_names_in_ = np.array(intake.feature_names, dtype=object)
         model.save(folder.stage)
@@ -214,6 +218,15 @@ def target_command(
             "sources": [json_text.loads(package.statement.to_json()) for package in packages],
         }
     )
+
+
+def _stated(statement: Statement, intake: Intake) -> Statement:
+    """Add what follows from how the file was read."""
+    from tacit.privacy.statement import ROWS_LEFT_OUT
+
+    if intake.missing != "drop" or not statement.private:
+        return statement
+    return replace(statement, not_protected=(*statement.not_protected, ROWS_LEFT_OUT))
 
 
 def _warn(statement: Any) -> None:

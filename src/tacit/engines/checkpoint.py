@@ -7,6 +7,7 @@ derives from a secret key that is kept beside it and from the name of the call.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -54,14 +55,22 @@ class Checkpoint:
     nothing uncharged. The key has 256 bits from the operating system, is readable by its owner
     alone, and must be removed with the folder when the run is over: whoever has it can subtract the
     noise of the run.
+
+    Parameters
+    ----------
+    folder : path
+    about : str
+        What the run is about, its data and settings. It is part of the run's identity, by which its
+        ledger knows it and its noise is drawn: about something else it would be another run.
     """
 
     _RUN, _KEY, _POSTINGS = "run.json", "key", "releases"
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], about: str = "") -> None:
         self.folder = Path(folder)
         try:
-            self.run = str(json.loads((self.folder / self._RUN).read_text())["run"])
+            run = str(json.loads((self.folder / self._RUN).read_text())["run"])
+            self.run = hashlib.sha256(f"{run} {about}".encode()).hexdigest() if about else run
             self._key = (self.folder / self._KEY).read_bytes()
         except (OSError, ValueError, KeyError) as error:
             raise ModelFileError(
@@ -94,6 +103,10 @@ class Checkpoint:
         self._key = fresh
 
     @property
+    def _postings(self) -> Path:
+        return self.folder / self._POSTINGS
+
+    @property
     def homes(self) -> Path:
         """Where homes on this machine keep what they must remember between calls."""
         return self.folder / "homes"
@@ -112,13 +125,16 @@ class Checkpoint:
         """
         known = ledger.knows(self.run)
         alone = ledger.path == ":memory:"  # made for this process; it counts no other run either
-        if not known and not alone and any((self.folder / self._POSTINGS).glob("*.npz")):
+        if not known and not alone and any(self._postings.glob("*.npz")):
             raise LedgerError(
                 f"{ledger.path}: does not hold the run whose releases lie in {self.folder}; "
-                "restore the ledger that they were charged to, or fit anew"
+                "restore the ledger that they were charged to and the settings they were made "
+                "with, or fit anew"
             )
+        if known:
+            self._refuse_uncharged(ledger)
         reservation = ledger.resume(self.run, settled=True) if known else reserve(self.run)
-        billboard = Billboard.load(self.folder / self._POSTINGS, reservation)
+        billboard = Billboard.load(self._postings, reservation)
         try:
             yield billboard
         except BaseException:
@@ -128,3 +144,12 @@ class Checkpoint:
             raise
         self.begun = True
         reservation.close()
+
+    def _refuse_uncharged(self, ledger: Ledger) -> None:
+        """Refuse a ledger that lacks a release which lies here, before it is written to."""
+        charged = ledger.charged(self.run)
+        if any(posting.hash not in charged for posting in Billboard.load(self._postings)):
+            raise LedgerError(
+                f"{ledger.path}: does not hold all releases that lie in {self.folder}; it is an "
+                "older copy, or they were edited: restore what was changed, or fit anew"
+            )

@@ -11,7 +11,7 @@ from tacit._types import AnyArray, Array, IntArray
 
 __all__ = ["linear_scores", "positions_of"]
 
-_CHUNK = 1 << 19  # numbers of models side by side: they stay in the cache
+_CHUNK = 1 << 18  # numbers of models side by side: they stay in the cache
 _SPARSE = 4  # whole numbers that span no more than so many times their count are looked up in a row
 
 
@@ -71,5 +71,5 @@ def linear_scores(rows: Array, index: IntArray, coef: Array, intercept: Array) -
             np.take(models, index[part], axis=0, out=these, mode="wrap")  # −1 is the last
         # Cast before the product, which is one dot product a row and class.
         np.vecdot(rows[part].astype(kind, copy=False)[:, None], these, out=scores[part])
-    scores += intercept[index]
+        scores[part] += intercept[index[part]]  # in pieces: fresh memory costs more than the sum
     return scores

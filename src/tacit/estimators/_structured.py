@@ -23,6 +23,7 @@ from tacit.joint.structured import (
 )
 from tacit.losses import Loss
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.logistic_dual import are_many
 from tacit.privacy.accounting import geometric, power
 from tacit.privacy.billboard import Billboard
 from tacit.privacy.ledger import Ledger
@@ -46,7 +47,8 @@ _STRENGTH = {"optimal": 0.005, "soft-threshold": 0.1}
 
 def alone(tasks: TaskSet, loss: Loss, *, fit_intercept: bool) -> StructuredFit:
     """Return the single-task fit: one task by itself has nothing to share."""
-    fit = local_fit(tasks, loss, intercept=fit_intercept)
+    many = are_many(tasks.n_tasks, tasks.n_features)
+    fit = local_fit(tasks, loss, intercept=fit_intercept, many=many)
     return StructuredFit(fit.coef, fit.intercept, 0.0)
 
 

@@ -13,6 +13,7 @@ from tacit.estimators._kinds import MultiTaskClassifier, MultiTaskRegressor
 from tacit.estimators._private import PrivateEstimator, Sizes
 from tacit.estimators._weighted import WeightedRows
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.logistic_dual import are_many
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.statement import Statement
 from tacit.protocols.averaged import AveragedProtocol
@@ -65,8 +66,9 @@ class _Averaged(WeightedRows, PrivateEstimator):
         return {"shared_coef": public[:, :-1], "shared_intercept": public[:, -1]}
 
     def _learn_open(self, tasks: TaskSet, targets: Array) -> Learned:
+        many = are_many(tasks.n_tasks, tasks.n_features)
         fits = [
-            local_fit(output, self._loss, intercept=self.fit_intercept)
+            local_fit(output, self._loss, intercept=self.fit_intercept, many=many)
             for output in outputs(tasks, targets)
         ]
         coef = np.stack([fit.coef.mean(axis=0) for fit in fits])

@@ -66,6 +66,7 @@ class _Pooled(WeightedRows):
             self._loss,
             alpha=self.alpha,
             intercept=self.fit_intercept,
+            many=False,
         )
         coef = np.stack([fit.coef[0] for fit in fits])
         intercept = np.stack([fit.intercept[0] for fit in fits])

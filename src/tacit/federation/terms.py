@@ -23,6 +23,7 @@ from tacit.estimators.feature_split import FeatureSplitTransferClassifier
 from tacit.estimators.transfer import TransferClassifier, TransferEstimator
 from tacit.methods import estimator_class
 from tacit.privacy.schedule import Everyone, Schedule
+from tacit.privacy.statement import ROWS_LEFT_OUT
 from tacit.privacy.unit import Unit
 from tacit.protocols.protocol import Protocol
 
@@ -181,6 +182,8 @@ class Terms:
         made._check_parameters()
         if not made._private:
             raise InvalidInput("epsilon=inf: a federated run is private; give a finite epsilon")
+        if made._unit is Unit.ROW and (self.intake or {}).get("missing") == "drop":
+            made._not_protected = (*made._not_protected, ROWS_LEFT_OUT)
         return made
 
     @property

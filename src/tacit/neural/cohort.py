@@ -5,6 +5,9 @@ are taken one after the other (no batching over tasks, whose blocking could chan
 as many steps as its own rows need, in an order that comes from its own key. Loops have traced
 lengths, so neither the cohort's size nor the tasks' sizes are compiled in or padded.
 
+Large multinomial logistic models are trained by a compiled kernel of their own (`_softmax`), under
+the same rules.
+
 On a CPU every stream computes on one thread: small products gain nothing from two, and results do
 not depend on how many there are. On a GPU there is one stream.
 """
@@ -28,6 +31,7 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.neural._local import LocalTraining, Own, local_turn
 from tacit.neural._memory import give_back
+from tacit.neural._softmax import parcels, suits
 from tacit.neural.rows import StackedRows
 from tacit.numerics.threads import n_threads
 
@@ -128,8 +132,48 @@ def _capacity(centre: Any) -> int:
     return max(1, min(_MOST_TASKS, _PARCEL_BYTES // size))
 
 
+def _nothing() -> None:
+    pass
+
+
 def _slots(values: AnyArray, capacity: int) -> AnyArray:
     return np.resize(values, (capacity, *values.shape[1:]))
+
+
+def _traced(
+    training: LocalTraining,
+    rows: StackedRows,
+    positions: IntArray,
+    centre: Any,
+    models: Any,
+    owns: Own,
+    turn: int,
+    clip: float,
+) -> Callable[[IntArray], tuple[Any, Any]]:
+    """Return what trains some of ``positions``, given their places there: models and updates."""
+    capacity, backend = _capacity(centre), jax.default_backend()
+    run = _compiled(backend)
+    kind = (
+        training,
+        backend,
+        models is None,
+        owns.stretch is None,
+        rows.X.shape,
+        rows.y.dtype,
+        len(rows.counts),
+    )
+
+    def parcel(places: IntArray) -> tuple[Any, Any]:
+        slots = _slots(positions[places], capacity).astype(np.int32)
+        kept = None if models is None else jax.tree.map(lambda leaf: leaf[slots], models)
+        own = jax.tree.map(lambda leaf: leaf[slots], owns)
+        count, call, radius = np.int32(len(places)), np.uint32(turn), np.float32(clip)
+        turns = partial(run, training, kept, centre, rows, slots, own, count, call, radius)
+        ends = turns() if kind in _begun else _first(kind, turns)
+        kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(places)], ends)
+        return kept, updates
+
+    return parcel
 
 
 def train_cohort(
@@ -189,36 +233,30 @@ def train_cohort(
     )
     owns = Own(keys, *numbers)
     backend = jax.default_backend()
-    run = _compiled(backend)
-    kind = (
-        training,
-        backend,
-        models is None,
-        stretch is None,
-        rows.X.shape,
-        rows.y.dtype,
-        len(rows.counts),
-    )
+    if stretch is None and suits(training, centre, backend):
+        train = parcels(training, rows, positions, centre, models, owns, turn, clip)
+    else:
+        train = _traced(training, rows, positions, centre, models, owns, turn, clip)
 
-    def parcel(chosen: IntArray) -> Turn:
-        slots = _slots(chosen, capacity).astype(np.int32)
-        kept = None if models is None else jax.tree.map(lambda leaf: leaf[slots], models)
-        own = jax.tree.map(lambda leaf: leaf[slots], owns)
-        count, call, radius = np.int32(len(chosen)), np.uint32(turn), np.float32(clip)
-        turns = partial(run, training, kept, centre, rows, slots, own, count, call, radius)
-        kept, updates = turns() if kind in _begun else _first(kind, turns)
-        kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(chosen)], (kept, updates))
-        done = Turn(chosen, updates, kept)
+    def parcel(low: int) -> Turn:
+        places = np.arange(low, min(low + capacity, len(positions)))
+        kept, updates = train(places)
+        done = Turn(positions[places], updates, kept)
         if each is not None:
             each(done)
         return done
 
+    # Every training of a large model needs tens of megabytes, and so does what is done between
+    # cohorts: neither is to add to the other.
+    trim = give_back if capacity == 1 else _nothing
+    trim()
     streams = n_threads() if backend == "cpu" else 1
     waiting: deque[Future[Turn]] = deque()
     with ThreadPoolExecutor(streams) as pool:
         for low in range(0, len(positions), capacity):
-            waiting.append(pool.submit(parcel, positions[low : low + capacity]))
+            waiting.append(pool.submit(parcel, low))
             if len(waiting) > streams:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    trim()

@@ -47,6 +47,7 @@ class Model:
     and a constant, and zero at first: every task then minimises its objective instead of taking
     small steps, and averages of models are models. ``affine(params, shift, scale)``, if there is
     one, returns the parameters that say of x (n, d) what ``params`` say of (x − shift) / scale.
+    ``softmax`` says that parameters are ``weight`` (d, k) and ``bias`` (k,), and outputs x W + b.
     """
 
     init: Callable[[Any], Any]
@@ -55,6 +56,7 @@ class Model:
     narrow: Callable[[Any], Any] = _same
     linear: bool = False
     affine: Callable[[Any, Any, Any], Any] | None = None
+    softmax: bool = False
 
     def opening(self, seed: int = 0) -> Any:
         """Return the parameters everybody starts from, a public constant of ``seed``."""
@@ -108,7 +110,7 @@ def multinomial_logistic(n_features: int, n_outputs: int) -> Model:
         return {"weight": weight, "bias": params["bias"] - shift @ weight}
 
     forms = (widen, narrow) if lanes else (_same, _same)
-    return Model(init, apply, *forms, linear=True, affine=affine)
+    return Model(init, apply, *forms, linear=True, affine=affine, softmax=True)
 
 
 def mlp(n_features: int, n_outputs: int, hidden: Sequence[int] = (128,)) -> Model:

@@ -85,6 +85,7 @@ class Ending:
 
 _TINY = 1e-30
 _DOUBT = 0.5  # standard deviations of its squared norm by which a centre must exceed noise
+_SHARE = 0.05  # of a centre's squared norm that must not be noise, or it tells no direction
 _DROWNED = 1.5
 _PULL = 1 / 16  # of a turn, relative to what a row says, where λ is found at home
 _EVERYONE, _SETTLED = Everyone(), Ending()
@@ -231,11 +232,13 @@ class CohortProtocol(Protocol[Centre, Stack]):
     def heard(self, public: Centre, weights: Array) -> bool:
         """Return whether the centre tells more than noise, by releases and the noise's law.
 
-        Never where the noise is longer than updates in full agreement could be, by `_DROWNED`.
+        Never where the noise is longer than updates in full agreement could be, by `_DROWNED`. Of
+        many parameters noise alone exceeds its expected norm by `_DOUBT` deviations as often as of
+        few, and says nothing then: a part `_SHARE` of the squared norm must be left without it.
         """
         moved = self.drawn_to(public, weights) - self._first
         noise = float(weights**2 @ public.noise)
-        doubt = 1.0 + _DOUBT * np.sqrt(2.0 / moved.size)
+        doubt = max(1.0 + _DOUBT * np.sqrt(2.0 / moved.size), 1.0 / (1.0 - _SHARE))
         drowned = noise > (_DROWNED * public.reach) ** 2
         return not drowned and bool(moved @ moved > doubt * noise)
 

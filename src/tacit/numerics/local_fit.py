@@ -187,7 +187,8 @@ def _fit(
     many: bool | None,
 ) -> LocalFit:
     alphas = _strengths(tasks, alpha, intercept)
-    fit = ridge_paths if loss.name == "squared" else partial(logistic_paths, many=many)
+    squared = partial(ridge_paths, residuals=False)
+    fit = squared if loss.name == "squared" else partial(logistic_paths, many=many)
     paths = [fit(tasks, alphas, intercept=intercept, prior=prior) for prior in priors]
     return _averaged(paths, tasks, loss)
 

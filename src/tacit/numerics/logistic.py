@@ -27,6 +27,7 @@ from tacit.numerics.newton import LogisticStack, newton
 from tacit.numerics.objective import row_targets
 from tacit.numerics.prior import Prior, PriorFrame, alpha_table
 from tacit.numerics.stacks import inv, settled
+from tacit.numerics.tall import TALL, TallPath, left_out
 from tacit.numerics.threads import batched_map
 
 if TYPE_CHECKING:
@@ -153,14 +154,12 @@ def logistic_paths_of_each(
 
     def large(bucket: Bucket, problem: _Problem, into: LogisticPath) -> None:
         reduced = problem.reduced(bucket)
-        for k, stack, u in reduced.path(bucket.mask):
+        for k, stack, u, z, hessian in reduced.path_with_hessians(bucket.mask):
             V, b = reduced.expand(u)
             models = frame.models(V[:, None], bucket.tasks)[:, 0]
             into.coef[k, bucket.tasks], into.intercept[k, bucket.tasks] = settled(models, b)
-            z = stack.predictions(u)
-            hessian = stack.hessian(z)
             found = _laplace_evidence(stack, u, z, hessian)
-            z = _approximate_leave_one_out(stack, z, hessian)
+            z = approximate_leave_one_out(stack, z, hessian)
             loss = np.sum(stack.weights * _LOSS.value(z, stack.labels), axis=1)
             amounts = stack.weights.sum(axis=1)
             into.loo_errors[k, bucket.tasks] = np.where(np.isfinite(loss), loss / amounts, np.inf)
@@ -171,8 +170,9 @@ def logistic_paths_of_each(
         if is_small(bucket.rows.shape[1], frame.width(tasks.X.shape[1]), many):
             small(bucket)
         else:
-            for problem, into in zip(problems, paths, strict=True):
-                large(bucket, problem, into)
+            for one in bucket.apart() if bucket.rows.shape[1] >= TALL else (bucket,):
+                for problem, into in zip(problems, paths, strict=True):
+                    large(one, problem, into)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
     return paths
@@ -330,6 +330,25 @@ class _Reduced:
             u = newton(stack, u)
             yield k, stack, u
 
+    def path_with_hessians(
+        self, counted: AnyArray
+    ) -> Iterator[tuple[IntArray, LogisticStack, Array, Array, Array]]:
+        """Do as `path`, with the predictions and Hessians at the solutions.
+
+        Tasks of `TALL` rows and more are given alone, whoever is of their size.
+        """
+        if self.rows.shape[1] < TALL:
+            for k, stack, u in self.path(counted):
+                z = stack.predictions(u)
+                yield k, stack, u, z, stack.hessian(z)
+            return
+        order = np.argsort(-self.alphas, axis=1, kind="stable").T
+        first = self.stack(counted, order[0])
+        tall = TallPath(first)
+        for k in order:
+            strength = np.take_along_axis(self.alphas, k[:, None], axis=1)
+            yield (k, *tall.at(np.where(first.penalty > 0, strength, 0.0)))
+
     def expand(self, u: Array) -> tuple[Array, Array]:
         """Return models in the prior's coordinates, (b, r), and intercepts, (b,)."""
         b = u[:, -1] if self.intercept else np.zeros(len(u))
@@ -337,8 +356,12 @@ class _Reduced:
         return (v if self.basis is None else (self.basis @ v[:, :, None])[:, :, 0]), b
 
 
-def _approximate_leave_one_out(stack: LogisticStack, z: Array, hessian: Array) -> Array:
-    leverage = np.einsum("bnp,bnp->bn", stack.rows @ inv(hessian), stack.rows)
+def approximate_leave_one_out(stack: LogisticStack, z: Array, hessian: Array) -> Array:
+    """Return log-odds (b, n) of every row without it, from log-odds ``z`` with it."""
+    inverse = inv(hessian)
+    if z.shape[1] >= TALL:
+        return left_out(stack, z, inverse)
+    leverage = np.einsum("bnp,bnp->bn", stack.rows @ inverse, stack.rows)
     # Padding has the weight 0 and is nobody's row: what is left out there is not looked at.
     bend = stack.weights * _LOSS.second_derivative(z, stack.labels)
     slope = stack.weights * _LOSS.derivative(z, stack.labels)

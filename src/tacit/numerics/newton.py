@@ -11,13 +11,13 @@ from tacit._types import AnyArray, Array
 from tacit.losses import LogisticLoss
 from tacit.numerics.stacks import solve
 
-__all__ = ["LogisticStack", "newton"]
+__all__ = ["GRADIENT", "SHORT", "LogisticStack", "newton"]
 
 _LOSS = LogisticLoss()
-_GRADIENT = 1e-10
+GRADIENT = 1e-10
 _MAX_ROUNDS = 100
 _MAX_HALVINGS = 40
-_SHORT = 1.5
+SHORT = 1.5
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ class LogisticStack:
     def hessian(self, z: Array) -> Array:
         """Return every regression's Hessian, (b, p, p)."""
         bent = self.rows * np.sqrt(self.weights * expit(z) * expit(-z))[:, :, None]
-        H = bent.transpose(0, 2, 1) @ bent  # of one array with itself: half the work
+        return self.penalised(bent.transpose(0, 2, 1) @ bent)  # with itself: half the work
+
+    def penalised(self, H: Array) -> Array:
+        """Add the penalty to the losses' Hessians (b, p, p), in place, and return them."""
         p = np.arange(H.shape[1])
         H[:, p, p] += self.penalty
         # Only an unpenalised intercept can have a vanishing diagonal, far from the optimum;
@@ -73,7 +76,7 @@ class LogisticStack:
         return H
 
 
-def newton(stack: LogisticStack, start: Array, accuracy: float = _GRADIENT) -> Array:
+def newton(stack: LogisticStack, start: Array, accuracy: float = GRADIENT) -> Array:
     """Minimise every regression of the stack, from ``start`` (b, p).
 
     Newton steps with backtracking, so every step lowers the objective and convergence is global;
@@ -114,7 +117,7 @@ def _backtrack(
     nothing has to be evaluated.
     """
     shift = (stack.rows @ direction[:, :, None])[:, :, 0]
-    step, paid = np.ones(len(u)), np.abs(shift).max(axis=1) <= _SHORT
+    step, paid = np.ones(len(u)), np.abs(shift).max(axis=1) <= SHORT
     far = np.flatnonzero(~paid)
     if far.size:
         step[far], paid[far] = _shortened(

@@ -41,8 +41,8 @@ class Objective:
     -----
     Why a fused kernel: a gradient needs 4 flops per number of X, so the round is bound by reading
     X, and every extra pass shows. Time of a gradient step as a multiple of one memory pass
-    (``X.sum()``; tasks of 10–60 rows, d = 50, float64): the fused kernel takes 1.4 (squared) and
-    1.65 (logistic) of processor time at m = 20 000, which two threads share; by the clock at
+    (``X.sum()``; tasks of 10–60 rows, d = 50, float64): the fused kernel takes 1.9 (squared) and
+    2.4 (logistic) of processor time at m = 20 000, which two threads share; by the clock at
     m = 100 000, on two cores with other work on them, 1.3–2.5 and 0.9–3.2, usually below 2.1.
     An earlier trial of the alternatives at m = 100 000 gave 2.1 for precomputed Gram matrices
     (squared loss only, 1.4 times the memory of X) and 3.0–3.7 for size-bucketed matmul; segment

@@ -8,6 +8,7 @@ models are averaged over candidates and scales, each weighted by how well it exp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy.special import logsumexp
@@ -43,6 +44,7 @@ def averaged_fit(
     *,
     intercept: bool = True,
     own: LocalFit | None = None,
+    many: bool | None = None,
 ) -> LocalFit:
     """Fit every task under every candidate prior and average the fits with the task's own weights.
 
@@ -53,6 +55,8 @@ def averaged_fit(
         own fit is the result.
     own : LocalFit, optional
         The own fit if it is at hand already.
+    many : bool, optional
+        See `local_fit`.
 
     Notes
     -----
@@ -63,7 +67,7 @@ def averaged_fit(
     Guarantee: row i of the result depends on task i's rows and on the candidates only, bit for
     bit. A task that finds no finite average gets zero.
     """
-    own = own or local_fit(tasks, loss, intercept=intercept)
+    own = own or local_fit(tasks, loss, intercept=intercept, many=many)
     if not candidates:
         return own
     coef, offset = np.empty_like(own.coef), np.empty_like(own.intercept)
@@ -72,14 +76,23 @@ def averaged_fit(
         for batch in tasks.batches(_BATCH_ROWS):
             part = slice(first, first + batch.n_tasks)
             fit = LocalFit(own.coef[part], own.intercept[part])
-            averaged = _averaged_ridge if loss.name == "squared" else _averaged_logistic
+            averaged = (
+                _averaged_ridge
+                if loss.name == "squared"
+                else partial(_averaged_logistic, many=many)
+            )
             coef[part], offset[part] = settled(*averaged(batch, candidates, fit, intercept))
             first += batch.n_tasks
     return LocalFit(coef, offset)
 
 
 def _averaged_logistic(
-    tasks: TaskSet, candidates: Sequence[Prior], own: LocalFit, intercept: bool
+    tasks: TaskSet,
+    candidates: Sequence[Prior],
+    own: LocalFit,
+    intercept: bool,
+    *,
+    many: bool | None,
 ) -> tuple[Array, Array]:
     """Return models (m, d) and intercepts (m,)."""
     # tr(XᵀX)/(n α) is the prior variance of a row's log-odds.
@@ -90,7 +103,7 @@ def _averaged_logistic(
     for number, candidate in enumerate([Prior(), *candidates]):
         root = candidate.unit_root
         unit = Prior(candidate.mean, None if root is None else root @ root.T)
-        path = logistic_paths(tasks, alphas, prior=unit, intercept=intercept)
+        path = logistic_paths(tasks, alphas, prior=unit, intercept=intercept, many=many)
         weights, score = _normalised(path.log_evidence)
         coefs.append(weighted(weights, path.coef) if number else own.coef)
         offsets.append(weighted(weights, path.intercept) if number else own.intercept)

@@ -42,7 +42,8 @@ class RidgePath:
     intercept : ndarray of shape (a, m)
         Intercepts (zero if none was asked for).
     loo_residuals : ndarray of shape (a, N)
-        ``y_r`` minus its prediction by the fit without row r, in stored order.
+        ``y_r`` minus its prediction by the fit without row r, in stored order; (a, 0) if they
+        were not asked for.
     loo_errors : ndarray of shape (a, m)
         Mean squared leave-one-out residual of every task.
     """
@@ -86,6 +87,7 @@ def ridge_paths(
     targets: Array | None = None,
     prior: Prior | None = None,
     intercept: bool = False,
+    residuals: bool = True,
 ) -> RidgePath:
     """Fit every task at every strength.
 
@@ -102,6 +104,8 @@ def ridge_paths(
     intercept : bool
         Fit an unpenalised intercept for each task. Leave-one-out is exact: it moves the
         intercept too. The lone row of a one-row task is predicted by the prior, intercept zero.
+    residuals : bool
+        Keep every row's residual, and not only the tasks' errors.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def ridge_paths(
     m, a = table.shape
     coef = np.empty((a, m, tasks.X.shape[1]))
     offset = np.zeros((a, m))
-    residuals = np.empty((a, len(y)))
+    kept = np.empty((a, len(y) if residuals else 0))
     errors = np.empty((a, m))
 
     def fill(bucket: Bucket) -> None:
@@ -124,10 +128,11 @@ def ridge_paths(
         coef[:, bucket.tasks] = models.transpose(1, 0, 2)
         offset[:, bucket.tasks] = b.T
         errors[:, bucket.tasks] = mean_square.T
-        bucket.scatter(loo.transpose(1, 0, 2), residuals)
+        if residuals:
+            bucket.scatter(loo.transpose(1, 0, 2), kept)
 
     batched_map(fill, size_buckets(tasks.offsets, tasks.X.shape[1]))
-    return RidgePath(table, coef, offset, residuals, errors)
+    return RidgePath(table, coef, offset, kept, errors)
 
 
 def ridge_best(

@@ -76,7 +76,13 @@ def _one_by_one(function: Callable[..., tuple[Array, ...]], *stacks: Array) -> t
 
 
 def eigh(stack: Array) -> tuple[Array, Array]:
-    """Return eigenvalues (b, p), ascending, and eigenvectors (b, p, p) of symmetric matrices."""
+    """Return eigenvalues (b, p), ascending, and eigenvectors (b, p, p) of symmetric matrices.
+
+    Numbers (p = 1) are their own eigenvalues; the library would say the same.
+    """
+    if stack.shape[1] == 1:
+        values = np.where(np.isfinite(stack[:, 0]), stack[:, 0], np.nan)
+        return values, np.where(np.isfinite(stack), 1.0, np.nan)
     values, vectors = _by_matrix(lambda matrices: tuple(np.linalg.eigh(matrices)), stack)
     return values, vectors
 

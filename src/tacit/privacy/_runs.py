@@ -138,6 +138,11 @@ class Runs:
         charges = self.chain.entries("reservation = ? AND kind = 'charge'", (reservation,))
         return {entry.body["mark"] for entry in charges if "mark" in entry.body}
 
+    def charged(self, run: str) -> set[str]:
+        """Return the hashes of what was charged to ``run``."""
+        reserved = self._reserved(run)
+        return self.marks(reserved[0].number) if reserved else set()
+
     def _uncharged(self, reservation: int, entry: Entry) -> dict[str, int]:
         charged = self._charged(reservation, entry.line)
         return {text: count - charged.get(text, 0) for text, count in entry.body["events"].items()}

@@ -3,18 +3,8 @@
 Messages have the unit (a task, or a row) on axis 0: (m, d), or (m, k, d) with k vectors per unit
 that are *one* message and are clipped jointly.
 
-Floating point. A bounded message has norm ≤ radius in exact arithmetic: the computed norm of D
-entries errs by a relative (D + 8)·2⁻⁵³ at most, so clipping aims at radius·(1 − (D + 16)·2⁻⁵²),
-and the entries are then cut, towards zero, to multiples of a public step, 2⁻³⁰ of the radius
-rounded up to a power of two. Multiples of one step add up exactly in float64, in any order, for up
-to 2²³ messages (2²³ · 2³⁰ steps are 2⁵³), so the sum of bounded vectors has exactly the sensitivity
-stated, without rounding; more messages are refused. For a second moment the step is 2⁻¹⁶ of the
-radius: products are multiples of its square, 2³² of which make K², and their sums are exact for up
-to 2²¹ messages, through any matrix product. Partial sums of any parts therefore add up to the same
-bits, on one machine or on many, and as whole numbers of steps.
-
-What is done to a message depends on that message alone, bit for bit. One that is NaN or infinite
-anywhere counts as the zero message: refusing it would tell everybody about it.
+In floating point, too, a bounded message has norm ≤ radius, and bounded messages add up exactly, in
+any order and in any parts (`tacit.privacy._steps`): the sum has exactly the sensitivity stated.
 """
 
 from __future__ import annotations
@@ -24,12 +14,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit._check import positive, positive_integer
-from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
+from tacit.privacy._steps import MOMENT_BITS, VECTOR_BITS, finite_messages, rescaled
 from tacit.privacy.unit import Adjacency, Norm, Unit
 
 __all__ = [
@@ -44,77 +34,6 @@ __all__ = [
     "VectorClip",
     "VectorNormalise",
 ]
-
-Floats = NDArray[np.float64]
-_VECTOR_BITS, _MOMENT_BITS = 30, 16
-# Below this a message has no direction to keep: it counts as zero.
-_TINY = 2.0**-400
-_CACHED = 1 << 15  # numbers bounded at once
-
-
-def _real_messages(messages: ArrayLike) -> Floats:
-    array = np.asarray(messages)
-    if array.ndim < 2:
-        raise InvalidInput(f"messages: must have shape (units, …), not {array.shape}")
-    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-        raise InvalidInput(f"messages: must be real numbers, not {array.dtype}")
-    return array.astype(np.float64, copy=False)
-
-
-def _checked_messages(messages: ArrayLike) -> Floats:
-    """Return the messages with zero in place of every one that is not finite throughout."""
-    array = _real_messages(messages)
-    finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
-    if finite.all():
-        return array
-    return np.where(finite.reshape(-1, *(1,) * (array.ndim - 1)), array, 0.0)
-
-
-def _norms(flat: Floats) -> Floats:
-    """Return row norms, free of overflow and underflow, infinite for a row that is not finite.
-
-    Each is a function of its row alone. Between the limits no square overflowed, and what
-    underflowed is below 2⁻²⁷⁰ of their sum.
-    """
-    squares = row_dots(flat, flat)
-    norms: Floats = np.sqrt(squares)
-    odd = np.flatnonzero(~((squares > _TINY**2) & (squares < _TINY**-2)))
-    if odd.size:
-        largest = np.max(np.abs(flat[odd]), axis=1, initial=0.0)
-        scaled = flat[odd] / np.where(largest > 0, largest, 1.0)[:, None]
-        # Where even the scaled norm overflows it is infinite, and the message is scaled to zero.
-        found = largest * np.sqrt(row_dots(scaled, scaled))
-        norms[odd] = np.where(np.isfinite(largest), found, np.inf)
-    return norms
-
-
-def _rescaled(messages: ArrayLike, radius: float, bits: int, *, always: bool) -> Floats:
-    """Return messages of norm ≤ radius on its step of ``bits``; ``always`` moves short ones up."""
-    if math.isinf(radius):
-        return _checked_messages(messages)
-    array = _real_messages(messages)
-    flat = np.ascontiguousarray(array.reshape(array.shape[0], -1))
-    target = radius * (1 - (flat.shape[1] + 16) * 2.0**-52)
-    least, step = _TINY if always else target, _step(radius, bits)
-    bounded = np.empty_like(flat)
-    tall = max(1, _CACHED // max(1, flat.shape[1]))
-    for low in range(0, len(flat), tall):
-        with np.errstate(all="ignore"):
-            norms = _norms(flat[low : low + tall])
-            factors = np.divide(target, norms, out=np.ones_like(norms), where=norms > least)
-            # A subnormal factor has too few bits to aim with; such a message is cut to zero.
-            cut = factors < 2.0**-900
-            part = np.multiply(
-                flat[low : low + tall], (factors / step)[:, None], out=bounded[low : low + tall]
-            )
-            np.trunc(part, out=part)
-            part *= step
-            part[cut] = 0.0  # and so is one that is not finite
-    return bounded.reshape(array.shape)
-
-
-def _step(radius: float, bits: int) -> float:
-    return math.ldexp(1.0, math.frexp(radius)[1] - bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +74,7 @@ class Bound:
 
     radius: float
     unit: ClassVar[Unit] = Unit.TASK
-    most_messages: ClassVar[int] = 1 << (53 - _VECTOR_BITS)
+    most_messages: ClassVar[int] = 1 << (53 - VECTOR_BITS)
 
     @property
     def kind(self) -> str:
@@ -173,11 +92,11 @@ class Bound:
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return bounded messages of the same shape."""
-        return _rescaled(messages, self.radius, _VECTOR_BITS, always=False)
+        return rescaled(messages, self.radius, VECTOR_BITS, always=False)
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return the sum over axis 0 of messages that are bounded already."""
-        array = _checked_messages(messages)
+        array = finite_messages(messages)
         self.check_count(len(array))
         return np.sum(array, axis=0)
 
@@ -262,7 +181,7 @@ class VectorNormalise(Bound):
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return messages of norm ``radius`` (up to the rounding of the module docstring)."""
-        return _rescaled(messages, self.radius, _VECTOR_BITS, always=True)
+        return rescaled(messages, self.radius, VECTOR_BITS, always=True)
 
 
 @dataclass(frozen=True)
@@ -275,7 +194,7 @@ class NonNegativeClip(Bound):
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return non-negative messages of norm ≤ ``radius``."""
-        return super().__call__(np.maximum(_checked_messages(messages), 0.0))
+        return super().__call__(np.maximum(finite_messages(messages), 0.0))
 
     def _reach(self, adjacency: Adjacency) -> float:
         replaced = adjacency is Adjacency.REPLACE_ONE
@@ -351,7 +270,7 @@ class SecondMoment(Bound):
     is added for rounding: sums are exact for up to 2²¹ messages, and more are refused.
     """
 
-    most_messages: ClassVar[int] = 1 << (53 - 2 * _MOMENT_BITS)
+    most_messages: ClassVar[int] = 1 << (53 - 2 * MOMENT_BITS)
 
     inner: VectorClip | VectorNormalise | None = None
     diagonal: bool = False
@@ -373,11 +292,11 @@ class SecondMoment(Bound):
     def __call__(self, messages: ArrayLike) -> Array:
         """Return the bounded vectors (not yet their outer products)."""
         always = isinstance(self.inner, VectorNormalise)
-        return _rescaled(messages, self.radius, _MOMENT_BITS, always=always)
+        return rescaled(messages, self.radius, MOMENT_BITS, always=always)
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return Σ w wᵀ, (d, d), or its diagonal, (d,), of bounded messages (m, d) or (m, k, d)."""
-        array = _checked_messages(messages)
+        array = finite_messages(messages)
         self.check_count(len(array))
         vectors = array.reshape(-1, array.shape[-1])
         if self.diagonal:
@@ -417,20 +336,20 @@ class MeansAndSquares(Bound):
     """
 
     unit: ClassVar[Unit] = Unit.ROW
-    most_messages: ClassVar[int] = 1 << (53 - 2 * _MOMENT_BITS)
+    most_messages: ClassVar[int] = 1 << (53 - 2 * MOMENT_BITS)
 
     first: int = 1
 
     def __call__(self, messages: ArrayLike) -> Array:
         """Return the bounded rows (not yet their squares)."""
-        array = _checked_messages(messages)
+        array = finite_messages(messages)
         parts = array[:, : self.first], array[:, self.first :]
-        bounded = [_rescaled(part, self.radius, _MOMENT_BITS, always=False) for part in parts]
+        bounded = [rescaled(part, self.radius, MOMENT_BITS, always=False) for part in parts]
         return np.concatenate(bounded, axis=1)
 
     def aggregate(self, messages: ArrayLike) -> Array:
         """Return the sums of bounded rows and of their squares, (d + 2,)."""
-        array = _checked_messages(messages)
+        array = finite_messages(messages)
         self.check_count(len(array))
         parts = array[:, : self.first], array[:, self.first :]
         # Divided after they were added up: a quotient is off the step.

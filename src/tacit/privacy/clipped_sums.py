@@ -8,7 +8,8 @@ read once for their norms and once for the sum, and nothing of their size is wri
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ __all__ = ["clipped_sum"]
 
 _STEP_BITS = 30
 _BLOCK = 1 << 15
+# Messages of so many numbers are read by a compiled kernel. Shorter ones are not worth loading a
+# compiler, and longer ones come of networks, whose training takes far longer than their sums, and
+# whose memory the compiler's would be added to. How long messages are is public.
+_COMPILED = range(1 << 13, 1 << 18)
 _LINE = 1 << 12  # too short for a BLAS to cut it among threads, whose number would show in the bits
 
 
@@ -95,17 +100,27 @@ def clipped_sum(
         for total, part in zip(sums, messages, strict=True):
             total += part[finite].sum(axis=0, dtype=np.float64)
         return sums
-    with np.errstate(invalid="ignore"):  # of infinite entries, whose message counts as zero
-        squares = np.array([sum(map(_square, message)) for message in zip(*parts, strict=True)])
     size = sum(part.shape[1] for part in parts)
+    square, add_clipped = _passes(size)
+    with np.errstate(invalid="ignore"):  # of infinite entries, whose message counts as zero
+        squares = np.array([sum(map(square, message)) for message in zip(*parts, strict=True)])
     target = bound.radius * (1 - (size + 16) * 2.0**-52)
     norms = np.sqrt(squares)
     factors = np.divide(target, norms, out=np.ones_like(norms), where=norms > target)
     factors[~np.isfinite(squares)] = 0.0
     step = math.ldexp(1.0, math.frexp(bound.radius)[1] - _STEP_BITS)
     for part, total in zip(parts, sums, strict=True):
-        _add_clipped(part, factors, step, total.reshape(-1))
+        add_clipped(part, factors, step, total.reshape(-1))
     return sums
+
+
+def _passes(size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return what reads messages of ``size`` numbers for their norms, and for the sum."""
+    if size not in _COMPILED:
+        return _square, _add_clipped
+    from tacit.privacy._clipped_kernel import add_clipped, square
+
+    return square, add_clipped
 
 
 def _begun(messages: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float64]]:

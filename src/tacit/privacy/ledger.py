@@ -183,6 +183,10 @@ class Ledger:
         """Return the hashes of what was charged to a run."""
         return self._runs.marks(reservation)
 
+    def charged(self, run: str) -> set[str]:
+        """Return the hashes of what was charged to the run of that identity."""
+        return self._runs.charged(run)
+
     def notes(self) -> tuple[dict[str, Any], ...]:
         """Return what was written down with `note`, in order."""
         return tuple(entry.body for entry in self._chain.entries("kind = 'note'"))

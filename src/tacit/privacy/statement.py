@@ -19,11 +19,15 @@ from tacit.privacy.unit import Adjacency, Unit
 if TYPE_CHECKING:
     from tacit.privacy.billboard import Billboard
 
-__all__ = ["Statement"]
+__all__ = ["ROWS_LEFT_OUT", "Statement"]
 
 SCHEMA_VERSION = 1
 DEFINITIONS = ("joint differential privacy", "differential privacy", "none")
 CURATORS = ("trusted", "secure sums", "untrusted", "none")
+ROWS_LEFT_OUT = (
+    "whether a row has missing values: such rows are left out, and the number of rows is public; "
+    "fill them with a public number to have that protected as well"
+)
 _TUNING = (
     "choices made by looking at the private data outside this run, such as tuning or choosing "
     "features, unless they are listed among the releases"

@@ -6,6 +6,7 @@ round's bound limits it, whatever it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from tacit._types import Array
 from tacit.losses import Loss
 from tacit.numerics.evidence import TasksUnderPriors
 from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTasks
-from tacit.numerics.hierarchical_logistic import LogisticTasks
+from tacit.numerics.hierarchical_logistic import LogisticTasks, evidence_of_each, scores_of_each
 from tacit.numerics.local_fit import LocalFit
 from tacit.protocols._hierarchical_plan import SPREAD_WEIGHT
 from tacit.protocols._hierarchical_reading import cast_levels, cast_votes
@@ -142,6 +143,9 @@ def centres(rows: TaskSet, scale: Array) -> Array:
 
 def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:
     """Return whitened scores (m, k, p) of the outputs' means (k, p)."""
+    labelled = [rows for rows in home.framed if isinstance(rows, LogisticTasks)]
+    if labelled:
+        return scores_of_each(labelled, means, slope, level)
     found = (rows.scores(mean, slope, level) for rows, mean in zip(home.framed, means, strict=True))
     return np.stack(list(found), axis=1)
 
@@ -150,6 +154,14 @@ def evidence(
     home: HierarchicalHome, shared: tuple[Candidates, ...], alone: tuple[Candidates, ...]
 ) -> tuple[Array, Array]:
     """Return log-evidence (m, s, a, c) and (m, a'), added up over the outputs."""
-    pulled = sum(rows.evidence(c) for rows, c in zip(home.framed, shared, strict=True))
-    free = sum(rows.evidence(c) for rows, c in zip(home.framed, alone, strict=True))
+    pulled, free = (sum(_evidence_of_each(home.framed, given)) for given in (shared, alone))
     return np.asarray(pulled).reshape(-1, *shared[0].shape), np.asarray(free)
+
+
+def _evidence_of_each(
+    framed: tuple[TasksUnderPriors, ...], candidates: tuple[Candidates, ...]
+) -> Sequence[Array]:
+    labelled = [rows for rows in framed if isinstance(rows, LogisticTasks)]
+    if labelled:
+        return evidence_of_each(labelled, candidates)
+    return [rows.evidence(given) for rows, given in zip(framed, candidates, strict=True)]

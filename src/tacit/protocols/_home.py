@@ -40,7 +40,7 @@ def fitted(
         fits = local_fits(outputs, loss, alpha=alpha, intercept=intercept, many=many)
     else:
         fits = tuple(
-            local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates)
+            local_fit(rows, loss, alpha=alpha, intercept=intercept, priors=candidates, many=many)
             for rows, candidates in zip(outputs, priors, strict=True)
         )
     return np.stack([np.column_stack([fit.coef, fit.intercept]) for fit in fits], axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tacit._types import Array, IntArray
@@ -25,6 +27,7 @@ def personal_models(
     scale: float,
     target_bound: float,
     intercept: bool,
+    many: bool,
 ) -> Array:
     """Return every task's models (m, k, d + 1): its rows alone, and around what the others share.
 
@@ -34,6 +37,8 @@ def personal_models(
         Shared parts of all tasks as raw models (M, k, d + 1); None where nothing was released.
     scale, target_bound
         Public: the slope that spans the bounds of rows and answers, and the bound of answers.
+    many
+        Of all tasks, see `are_many`.
 
     A task solves for both parts at once: p is a combination of the others' shared parts, and q what
     its own rows add; as a prior, N(p̄, Σ_s p_s p_sᵀ/m + I). The mean leaves the task's own part out,
@@ -43,11 +48,11 @@ def personal_models(
     Guarantee: row i depends on task i's rows and on ``shared``, which is public.
     """
     if shared is None:
-        return fitted(outputs, loss, intercept=intercept)
+        return fitted(outputs, loss, intercept=intercept, many=many)
     models = np.empty((outputs[0].n_tasks, len(outputs), outputs[0].n_features + 1))
     for number, rows in enumerate(outputs):
         families = _families(shared[:, number], positions, loss, scale, target_bound)
-        fit = family_fit(rows, loss, families, favour=0.0, intercept=intercept)
+        fit = family_fit(rows, loss, families, favour=0.0, intercept=intercept, many=many)
         models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
     return models
 
@@ -61,11 +66,9 @@ def _families(
     apart = (_APART * scale) ** 2 * np.eye(slopes.shape[1]) / noise
     shape = slopes.T @ slopes / (len(slopes) * noise) + 0.1 * apart
     level = target_bound**2 / noise if loss.name == "squared" else 1.0
-    return [
-        Family(others[:, :-1], shape, _STRENGTHS),
-        Family(others[:, :-1], apart, _STRENGTHS),
-        Family(others[:, :-1], apart, _STRENGTHS, others[:, -1], level),
-    ]
+    free = [Family(others[:, :-1], one, _STRENGTHS) for one in (shape, apart)]
+    levelled = [replace(one, level=others[:, -1], level_variance=level) for one in free]
+    return [*free, levelled[1]] if loss.name == "squared" else levelled
 
 
 def _means_of_others(shared: Array, positions: IntArray) -> Array:

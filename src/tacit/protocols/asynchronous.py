@@ -22,6 +22,7 @@ from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.columns import COLUMNS, Columns
+from tacit.numerics.logistic_dual import are_many
 from tacit.penalties import OWN_PENALTIES, SHARED_PENALTIES
 from tacit.privacy.bounds import RowGradientClip, RowMessages
 from tacit.privacy.mechanisms import Mechanism
@@ -359,6 +360,7 @@ class AsynchronousProtocol(Protocol[AsynchronousPublic, AsynchronousHome]):
             scale=self.design.scale,
             target_bound=self.design.target_bound,
             intercept=self.design.fit_intercept,
+            many=are_many(self.n_tasks, self.n_features),
         )
 
 

@@ -23,6 +23,7 @@ from tacit.losses import Loss
 from tacit.numerics.buckets import task_products
 from tacit.numerics.descent import proximal_gradient
 from tacit.numerics.local_fit import leave_one_out_weights
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.objective import Objective
 from tacit.penalties import OWN_PENALTIES, Penalty, Ridge
 from tacit.protocols._home import Outputs, fitted
@@ -171,9 +172,11 @@ class DecomposedProtocol(ModelProtectedProtocol):
 
     def _candidates(self, tasks: TaskSet, shape: Shape) -> Iterator[Array]:
         """Yield models (m, d + 1) to weigh: on its own, with q = 0, then p + q by strengths."""
+        many = are_many(self.n_tasks, self.n_features)
         for known in (None, shape):
             priors = [candidate_priors(known)]
-            yield fitted((tasks,), self.loss, priors, intercept=self.fit_intercept)[:, 0]
+            models = fitted((tasks,), self.loss, priors, intercept=self.fit_intercept, many=many)
+            yield models[:, 0]
         values, vectors = np.linalg.eigh(shape.covariance(_FLOOR_SHARE))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         home = _Home.build(tasks, self.loss, root, fit_intercept=self.fit_intercept)

@@ -75,6 +75,9 @@ __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
 # The length of a score: a part of the targets' size where they have been measured, or log-odds.
 _USUAL_PART, _USUAL_LOG_ODDS = 0.7, 1.0
+# Classes are told by comparing models that share by odds of their own: each with as much of its own
+# fit as of the others' ranks them better than any of the two, whatever the evidence says.
+_MOST_OF_SEVERAL = 0.0
 # Rounds about rows as they came.
 _UNFRAMED = ("scale", "centre", "magnitude", "level")
 # The prior under which slopes' deviations are taken, relative to that of the scores.
@@ -423,8 +426,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             fits = list(home.own)
         else:
             home = home.under(public.frame, self.loss)
+            most = np.inf if self.n_outputs == 1 else _MOST_OF_SEVERAL
             fits = [
-                personal_models(rows, *self._candidates(public, c), public.log_weights, own)
+                personal_models(
+                    rows, *self._candidates(public, c), public.log_weights, own, most=most
+                )
                 for c, (rows, own) in enumerate(zip(home.framed, home.own, strict=True))
             ]
         return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)

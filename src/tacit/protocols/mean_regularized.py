@@ -20,6 +20,7 @@ import numpy as np
 
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -126,6 +127,7 @@ class MeanRegularizedProtocol(Protocol[Centre, Outputs]):
             pulls if given else [(Prior(), *pull) for pull in pulls],
             intercept=self.fit_intercept,
             alpha=self.alpha if given else "auto",
+            many=are_many(self.n_tasks, self.n_features),
         )
 
     def _pulls(self, centre: Array, informative: bool) -> Priors:

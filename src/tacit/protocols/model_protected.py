@@ -23,6 +23,7 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.local_fit import FEW_ROWS, LocalFit, local_fit, local_fits
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import SecondMoment, VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -202,7 +203,8 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> ModelProtectedHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        fits = local_fits(outputs, self.loss, intercept=self.fit_intercept)
+        many = are_many(self.n_tasks, self.n_features)
+        fits = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
         own = np.stack([np.column_stack([fit.coef, fit.intercept]) for fit in fits], axis=1)
         return ModelProtectedHome(outputs, own, np.stack([fit.support for fit in fits], axis=1))
 
@@ -265,6 +267,7 @@ class ModelProtectedProtocol(Protocol[Moment, ModelProtectedHome]):
                 intercept=self.fit_intercept,
                 priors=candidate_priors(shape)[1:],
                 beside=LocalFit(own[:, :-1], own[:, -1], home.support[:, number]),
+                many=are_many(self.n_tasks, self.n_features),
             )
             models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
         few = home.outputs[0].counts <= FEW_ROWS

@@ -32,6 +32,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.descent import nesterov_momentum, strongly_convex_momentum
 from tacit.numerics.local_fit import local_fit
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.objective import Objective
 from tacit.numerics.shared_map import apply_map, symmetric_spectrum
 from tacit.penalties import OWN_PENALTIES
@@ -218,8 +219,9 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
     def _own_models(self, home: ProximalHome) -> Array:
         """Return every task's single-task fit, in the coordinates of the centred rows."""
         models, means = np.zeros_like(home.proposed), home.offsets
+        many = are_many(self.n_tasks, self.n_features)
         for number, part in enumerate(home.outputs):
-            fit = local_fit(part, self.loss, intercept=self.fit_intercept)
+            fit = local_fit(part, self.loss, intercept=self.fit_intercept, many=many)
             models[:, number, : part.n_features] = fit.coef
             if models.shape[2] > part.n_features:
                 shift = row_dots(fit.coef, means[:, :-1]) if means.size else 0.0
@@ -327,7 +329,8 @@ class ProximalProtocol(Protocol[Maps, ProximalHome]):
         """Return models (m, k, d + 1), the intercept last."""
         if self.shrinkage == "optimal" and self.sparse is None:
             priors = [candidate_priors(public.moment.shape)] * len(home.outputs)
-            return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+            many = are_many(self.n_tasks, self.n_features)
+            return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept, many=many)
         home = self._caught_up(home, public)
         d = self._width(home)
         W = home.total / home.heard if self.average else home.mapped + home.own_mapped

@@ -20,6 +20,7 @@ from tacit import _check
 from tacit._types import AnyArray, Array, IntArray
 from tacit.errors import InvalidInput
 from tacit.losses import Loss
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.moment_prior import (
     Moments,
     SharedModels,
@@ -44,7 +45,7 @@ AGGREGATIONS = ("untrusted", "trusted", "secure")
 _MEANS, _MOMENTS, _AGAIN = 0.15, 0.40, 0.45
 _STRENGTHS = np.array([0.1, 1.0, 10.0, 100.0])
 _DIFFERENCE = 1.0  # variance of a site’s slopes about the common ones, in noise variances
-_LEVELS = (1.0,)  # variance of a site's intercept about the common one, in noise variances
+_LEVEL = 1.0  # variance of a site's intercept about the common one, in noise variances
 _LIKELY_SQUARE, _SQUARE_VARIANCE = 0.4, 0.06  # of mean squares of rows and answers, a priori
 _SHARE_VARIANCE = 0.06  # of a class's share among all rows, a priori
 # Log-odds for what was shared, before a site's own rows speak: the evidence for common slopes in
@@ -345,11 +346,16 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
     def finish(self, home: SharedMomentsHome, public: SharedMomentsPublic) -> Array:
         """Return models (m, k, d + 1), the intercept last: own fits and fits under the others'."""
         families, favour = self._families(home, public)
-        outputs = home.outputs
+        outputs, many = home.outputs, are_many(len(self.counts), self.n_features)
         models = np.empty((outputs[0].n_tasks, self.n_outputs, self.n_features + 1))
         for number, rows in enumerate(outputs):
             fit = family_fit(
-                rows, self.loss, families[number], favour=favour, intercept=self.fit_intercept
+                rows,
+                self.loss,
+                families[number],
+                favour=favour,
+                intercept=self.fit_intercept,
+                many=many,
             )
             models[:, number, :-1], models[:, number, -1] = fit.coef, fit.intercept
         return models
@@ -395,18 +401,17 @@ class SharedMomentsProtocol(Protocol[SharedMomentsPublic, SharedMomentsHome]):
         found = []
         for number in range(self.n_outputs):
             along = np.outer(common[number], common[number]) / unit
-            found.append(
-                [
-                    Family(bayes[:, number], wide, strengths, spread=left),
-                    Family(ridge[:, number], narrow, strengths, spread=left),
-                    Family(bayes[:, number], along, (1.0, 10.0, 100.0), spread=left),
-                    Family(ridge[:, number], narrow + along, strengths, spread=left),
-                    *(
-                        Family(bayes[:, number], wide, strengths, level[:, number], variance, left)
-                        for variance in _LEVELS
-                    ),
-                ]
-            )
+            slopes = [
+                Family(bayes[:, number], wide, strengths, spread=left),
+                Family(ridge[:, number], narrow, strengths, spread=left),
+                Family(bayes[:, number], along, (1.0, 10.0, 100.0), spread=left),
+                Family(ridge[:, number], narrow + along, strengths, spread=left),
+            ]
+            levelled = [
+                replace(one, level=level[:, number], level_variance=_LEVEL) for one in slopes
+            ]
+            # Few labels tell a free intercept so badly that nothing is heard of slopes.
+            found.append([*slopes, levelled[0]] if self.loss.name == "squared" else levelled)
         return found, favour
 
     def _favour(

@@ -21,6 +21,7 @@ from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
 from tacit.numerics.kernels import row_products
 from tacit.numerics.local_fit import LocalFit, local_fits
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.prior import Prior
 from tacit.numerics.prior_average import averaged_fit
 from tacit.privacy.bounds import SecondMoment, VectorClip
@@ -160,7 +161,8 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> SharedPriorHome:  # noqa: ARG002
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        own = local_fits(outputs, self.loss, intercept=self.fit_intercept)
+        many = are_many(self.n_tasks, self.n_features)
+        own = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
         return SharedPriorHome(outputs, own)
 
     def memory(self, home: SharedPriorHome) -> dict[str, Array]:
@@ -198,10 +200,15 @@ class SharedPriorProtocol(Protocol[SharedPriorPublic, SharedPriorHome]):
 
     def finish(self, home: SharedPriorHome, public: SharedPriorPublic) -> Array:
         """Return personal models (m, k, d + 1), the intercept last."""
-        models = []
+        models, many = [], are_many(self.n_tasks, self.n_features)
         for number, (rows, own) in enumerate(zip(home.outputs, home.own, strict=True)):
             fit = averaged_fit(
-                rows, self.loss, public.candidates(number), intercept=self.fit_intercept, own=own
+                rows,
+                self.loss,
+                public.candidates(number),
+                intercept=self.fit_intercept,
+                own=own,
+                many=many,
             )
             models.append(np.column_stack([fit.coef, fit.intercept]))
         return np.stack(models, axis=1)

@@ -20,6 +20,7 @@ import numpy as np
 from tacit._rows import row_dots
 from tacit._types import AnyArray, Array, IntArray
 from tacit.losses import Loss
+from tacit.numerics.logistic_dual import are_many
 from tacit.numerics.prior import Prior
 from tacit.privacy.bounds import VectorClip, VectorNormalise
 from tacit.privacy.mechanisms import Mechanism
@@ -129,7 +130,8 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
     def start(self, rows: TaskSet, positions: IntArray) -> RelationshipHome:
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
-        own = fitted(outputs, self.loss, intercept=self.fit_intercept)
+        many = are_many(self.n_tasks, self.n_features)
+        own = fitted(outputs, self.loss, intercept=self.fit_intercept, many=many)
         return RelationshipHome(outputs, positions, own)
 
     def memory(self, home: RelationshipHome) -> dict[str, Array]:
@@ -160,7 +162,8 @@ class RelationshipProtocol(Protocol[Relationships, RelationshipHome]):
         d = self.n_features
         parts = [slice(number * d, (number + 1) * d) for number in range(self.n_outputs)]
         priors = [self._priors(home, public, number, part) for number, part in enumerate(parts)]
-        return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept)
+        many = are_many(self.n_tasks, self.n_features)
+        return fitted(home.outputs, self.loss, priors, intercept=self.fit_intercept, many=many)
 
     def _priors(
         self, home: RelationshipHome, public: Relationships, output: int, part: slice

@@ -205,9 +205,9 @@ def reproduce(
         with Progress(*columns, TimeElapsedColumn(), disable=not progress) as bar:
             for name, (config, path) in settings.items():
                 stem, record = _place(Path(out), name, path, quick)
-                todo = _jobs(config, path.parent, record, quick, runs)
-                meter = bar.add_task(name, total=len(todo))
-                for job, measured in _results(todo, pool):
+                wanted = _jobs(config, path.parent, record, quick, runs)
+                meter = bar.add_task(name, total=len(wanted))
+                for job, measured in _results(wanted, pool):
                     for key, value in measured:
                         record.add(key, job.run, value)
                     bar.advance(meter)

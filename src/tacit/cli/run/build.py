@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tacit.cli.run.methods import estimator_class, parameters_of
 from tacit.errors import InvalidInput
+from tacit.privacy.unit import Unit
 
-__all__ = ["build", "total_delta"]
+__all__ = ["build", "refuse_means_of_rows", "total_delta"]
 
 # Parameters with an option of their own; --set is for the others.
 _OPTIONS = {
@@ -54,3 +56,21 @@ def total_delta(estimator: Any, n_tasks: int) -> float:
     from tacit.estimators._private import default_delta
 
     return default_delta(n_tasks) if estimator.delta == "auto" else float(estimator.delta)
+
+
+def refuse_means_of_rows(prepared: Any, estimator: Any) -> None:
+    """Refuse gaps that were filled with means of rows where a single row is protected.
+
+    Guarantee: one row enters no other one. A mean of rows would carry it into every row that has a
+    gap, and the sums of a method that hides one row would move by all of them.
+    """
+    protects = (
+        getattr(estimator, "_unit", Unit.TASK) is Unit.ROW
+        or getattr(estimator, "epsilon_rows", None) is not None
+    )
+    private = math.isfinite(getattr(estimator, "epsilon", math.inf))
+    if protects and private and prepared.n_filled and prepared.intake.missing == "task-mean":
+        raise InvalidInput(
+            "--missing: single rows are protected here, and a mean of rows would cost budget; "
+            "choose --missing drop or a number"
+        )

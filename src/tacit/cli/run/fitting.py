@@ -15,7 +15,7 @@ from typing import Any
 from tacit.cli._output import current
 from tacit.cli.guard.choice import Asked, Guard, peek
 from tacit.cli.guard.fingerprint import Pieces
-from tacit.cli.run.build import build, total_delta
+from tacit.cli.run.build import build, refuse_means_of_rows, total_delta
 from tacit.cli.run.config import to_toml
 from tacit.cli.run.evaluate import Evaluation, evaluate, hold_out
 from tacit.cli.run.folder import CONFIG, EVALUATION, LEDGER, RunFolder, table_csv, write_intake
@@ -29,7 +29,8 @@ from tacit.errors import BudgetExceeded, InvalidInput
 from tacit.estimators._private import Sizes
 from tacit.privacy.plan import Plan
 from tacit.privacy.rehearsal import ledger_copy
-from tacit.privacy.statement import Statement
+from tacit.privacy.statement import ROWS_LEFT_OUT, Statement
+from tacit.privacy.unit import Unit
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
@@ -53,6 +54,7 @@ class Request:
     test_size: float | None = None
     public: tuple[str, ...] = ()
     kind_read: bool = False  # the kind of the target was read off the file
+    drops: bool = False  # rows with missing values are left out
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     data: Path = Path()
@@ -79,12 +81,7 @@ class Request:
                 "--ledger: this run is not accounted (it shares nothing, or is not private); leave "
                 "out --ledger"
             )
-        from_rows = prepared.n_filled and prepared.intake.missing == "task-mean"
-        if from_rows and getattr(estimator, "epsilon_rows", None) is not None:
-            raise InvalidInput(
-                "--missing: with epsilon_rows single rows are protected, and a mean of rows would "
-                "cost budget; choose --missing drop or a number"
-            )
+        refuse_means_of_rows(prepared, estimator)
         if not self.tune:
             return estimator
         if not private:
@@ -129,6 +126,8 @@ def _stated(statement: Statement, request: Request, guard: Guard | None = None) 
         )
     if request.kind_read and statement.private:
         unprotected.append(_KIND_READ)
+    if request.drops and statement.private and Unit(statement.unit) is Unit.ROW:
+        unprotected.append(ROWS_LEFT_OUT)
     if request.test_size is not None:
         unprotected.append(
             "the held-out scores, computed from private rows: they stay with their owners"

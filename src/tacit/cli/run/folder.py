@@ -20,6 +20,7 @@ import csv
 import errno
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -136,7 +137,7 @@ class RunFolder:
             write_whole(aside / _FINGERPRINT, fingerprint)
             self._put_away(place)
             os.rename(aside, place)
-        self._checkpoint = Checkpoint(place)
+        self._checkpoint = Checkpoint(place, _about(place / CONFIG, fingerprint))
         return self._checkpoint
 
     def _put_away(self, place: Path) -> None:
@@ -208,6 +209,17 @@ def data_of_run(folder: Path) -> Path | None:
         return None
     named = tomllib.loads(config.read_text(encoding="utf-8")).get("data")
     return None if named is None else Path(named)
+
+
+def _about(config: Path, fingerprint: str) -> str:
+    """Return what an unfinished run is about: its settings, wherever its files lie, and its data.
+
+    Guarantee: a run whose settings were edited is another run. With row noise that was drawn
+    already, and a second target, say, the two would have the same noise.
+    """
+    settings = tomllib.loads(config.read_text(encoding="utf-8"))
+    kept = {name: value for name, value in settings.items() if name not in ("data", "ledger")}
+    return json.dumps({"settings": kept, "data": fingerprint}, sort_keys=True)
 
 
 def _fingerprint(data: Path) -> str:
