@@ -67,7 +67,7 @@ def test_that_rows_left_out_change_a_public_number_is_stated(run, write_rows, tm
         "kept": rows,
         "dropped": (*rows, *drop),
         "package": (*source, "--groups", "1", *drop),
-        "target": ("transfer", "target", data, "--source", "package"),
+        "target": ("transfer", "target", data, "--source", "package", *drop),
     }.items():
         run(*command, "--ledger", "plenty.db", "--out", name)
         stated = "whether a row has missing values" in _said(tmp_path / name)

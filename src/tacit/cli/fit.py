@@ -226,9 +226,10 @@ def fit(
     _refuse_changes(context)
     from tacit.cli.guard.fingerprint import parquet_pieces
     from tacit.cli.run import fitting as _fit_run
+    from tacit.cli.run.folder import version_of
     from tacit.cli.run.show import show, show_rehearsal
 
-    prepared = _streamed(asked)
+    seen, prepared = version_of(data), _streamed(asked)
     pieces = functools.partial(parquet_pieces, data)
     if prepared is None:
         prepared, columns = read_rows(asked)
@@ -264,6 +265,7 @@ def fit(
         drops=intake.missing == "drop",
         settings=_settings(asked, prepared.kind),
         data=data,
+        seen=seen,
         pieces=pieces,
         new_ledger=new_ledger,
         kind_asked=kind,

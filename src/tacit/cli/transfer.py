@@ -32,7 +32,6 @@ transfer = typer.Typer(
 )
 
 PARTY = "party"
-_SETTINGS = "transfer.json"
 _METHODS = {"feature-split": "FeatureSplitTransferClassifier", "whole": "TransferClassifier"}
 # What source and target must have in common, besides the columns.
 _DESIGN = ("row_norm", "rows", "fit_intercept", "intercept_scaling")
@@ -40,6 +39,9 @@ _SPLIT = ("importance", "split", "n_groups", "split_seed")
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="The party's own rows.")]
 Target = Annotated[str, typer.Option(help="Column to learn: a class.")]
+Missing = Annotated[
+    str, typer.Option(help="Missing values: error, drop (the row), or a public number.")
+]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of one row; inf for none.")]
 RowDelta = Annotated[
     str | None, typer.Option(help="A number, 0 (the default) for pure ε, or auto: 1/rows².")
@@ -77,9 +79,7 @@ def source(
     groups: Annotated[
         int, typer.Option(min=1, help="Feature groups, a private model each; 1: one model.")
     ] = 5,
-    missing: Annotated[
-        str, typer.Option(help="Missing values: error, drop (the row), or a public number.")
-    ] = "error",
+    missing: Missing = "error",
     epsilon: Epsilon = 1.0,
     delta: RowDelta = None,
     ledger: LedgerPath = None,
@@ -98,7 +98,7 @@ def source(
     """
     output = begin(quiet=quiet, as_json=json)
     import tacit
-    from tacit.cli.run.folder import RunFolder, write_intake
+    from tacit.cli.run.folder import RunFolder
     from tacit.cli.table.target import given_classes
 
     table = _read(data, format, separator, encoding)
@@ -115,10 +115,13 @@ def source(
         charged = _charged(model, table, data, ledger, len(rows.y))
         with charged, output.step("learning the package"), output.warnings_as_lines():
             package = model.fit_source(rows.X, rows.y)
-        package = replace(package, statement=_stated(package.statement, intake), digest="")
+        package = replace(
+            package,
+            statement=_stated(package.statement, intake),
+            about={"intake": intake.to_json(), "settings": settings},
+            digest="",
+        )
         package.save(folder.stage)
-        write_intake(folder.stage, intake, rows.fill, rows.names, rows.kind, settings["method"])
-        folder.write(_SETTINGS, json_text.dumps(settings, indent=1) + "\n")
         folder.write("statement.json", package.statement.to_json() + "\n")
         folder.commit()
     output.show(
@@ -151,6 +154,7 @@ def target_command(
     test_size: Annotated[
         float | None, typer.Option(help="Share of the rows to test on, kept out of the fit.")
     ] = None,
+    missing: Missing = "error",
     epsilon: Epsilon = 1.0,
     delta: RowDelta = None,
     ledger: LedgerPath = None,
@@ -165,7 +169,8 @@ def target_command(
 ) -> None:
     """Learn this party's model, continuing from the packages; write a run folder with a report.
 
-    Columns, ranges, categories and classes are the source's. Use the run with tacit predict.
+    Columns, ranges, categories and classes are the source's; what is missing, and what becomes of
+    it, is this party's own choice. Use the run with tacit predict.
 
     Example: tacit transfer target ward.csv --source package/ --epsilon 1 --out run/
     """
@@ -183,6 +188,8 @@ def target_command(
     opened = [_opened(path, word) for path, word in zip(source, told, strict=True)]
     packages = [package for package, _, _ in opened]
     _, intake, settings = opened[0]
+    rule, marks = _rule(missing)
+    intake = replace(intake, missing=rule, marks=marks)  # of own rows, whatever a package says
     table = _read(data, format, separator, encoding)
     known = tuple(packages[0].classes.tolist())
     everything = _prepared(table, intake, known, name=name)
@@ -257,16 +264,10 @@ def _intake(
     from tacit.cli.table.given import (
         choose_features,
         given_categories,
-        given_missing,
         given_ranges,
     )
 
-    rule, marks = given_missing([missing])
-    if rule == "task-mean":
-        raise InvalidInput(
-            "--missing task-mean: single rows are protected here, and a mean of rows would cost "
-            "budget; choose error, drop or a public number"
-        )
+    rule, marks = _rule(missing)
     table.column(target, "--target")
     columns = choose_features(
         table,
@@ -282,6 +283,19 @@ def _intake(
         marks=marks,
     )
     return Intake(PARTY, target, columns, rule, marks)
+
+
+def _rule(missing: str) -> tuple[str | float, tuple[str, ...]]:
+    """Return the rule for missing values and the words that mean missing; no means of rows."""
+    from tacit.cli.table.given import given_missing
+
+    rule, marks = given_missing([missing])
+    if rule == "task-mean":
+        raise InvalidInput(
+            "--missing task-mean: single rows are protected here, and a mean of rows would cost "
+            "budget; choose error, drop or a public number"
+        )
+    return rule, marks
 
 
 def _prepared(
@@ -356,19 +370,25 @@ def _charged(
 
 
 def _opened(path: Path, digest: str | None) -> tuple[SourcePackage, Intake, dict[str, Any]]:
-    """Return a package with how its columns were read and its public settings."""
-    from tacit.cli.run.folder import load_intake
+    """Return a package with how its columns were read and its public settings.
+
+    Guarantee: both are under the package's digest.
+    """
+    from tacit.cli.table.features import Intake
     from tacit.transfer.package import SourcePackage
 
     package = SourcePackage.load(path, digest=digest)
-    intake, _, _ = load_intake(path)
+    about = package.about
     try:
-        settings = json_text.loads((path / _SETTINGS).read_text(encoding="utf-8"))
+        intake, settings = Intake.from_json(about["intake"]), about["settings"]
         method = settings["method"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelFileError(f"{path}: {_SETTINGS} cannot be read ({error})") from error
+    except (KeyError, TypeError, InvalidInput) as error:
+        raise ModelFileError(
+            f"{path}: does not say how files become its features ({error}); use a package written "
+            "by tacit transfer source of this version"
+        ) from error
     if method not in _METHODS:
-        raise ModelFileError(f"{path}: {_SETTINGS} names the unknown method {method!r}")
+        raise ModelFileError(f"{path}: names the unknown method {method!r}")
     return package, intake, settings
 
 

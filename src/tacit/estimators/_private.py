@@ -227,6 +227,11 @@ class PrivateEstimator(MultiTaskEstimator):
     def _private(self) -> bool:
         return not math.isinf(self.epsilon)
 
+    @property
+    def _protects_rows(self) -> bool:
+        """Whether single rows are protected, as the unit or besides the tasks."""
+        return self._unit is Unit.ROW or getattr(self, "epsilon_rows", None) is not None
+
     def _n_units(self, sizes: Sizes) -> int:
         """Return the public number of what is protected."""
         if self._unit is Unit.TASK:

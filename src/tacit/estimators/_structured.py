@@ -358,6 +358,7 @@ class StructuredEstimator(HierarchicalPrior):
                 "the number of rows of every task stays the same",
                 f"rows were clipped to norm {self.row_norm:g} before anything was sent",
             ),
+            not_protected=self._not_protected,
         )
         task = found["privacy_"]
         words = (*task.assumptions, _row_text(rows))

@@ -122,6 +122,8 @@ def consent(terms: Terms) -> dict[str, Any]:
         "sites": list(terms.sites),
         "sources": list(terms.speakers) if terms.sources else [],
         "unit": str(staged.unit),
+        "missing": (terms.intake or {}).get("missing"),
+        "marks": list((terms.intake or {}).get("marks", ())),
         "rows_public": terms.counted,
         "rows": list(terms.counts or ()),
         "rounds": rounds,
@@ -152,11 +154,26 @@ def _listening(found: dict[str, Any], name: str) -> list[str]:
     ]
 
 
+def _gaps(found: dict[str, Any]) -> list[str]:
+    """Return what becomes of missing values here, if the terms say how a file is read."""
+    rule = found["missing"]
+    if rule is None:
+        return []
+    becomes = {
+        "drop": "its row is left out",
+        "task-mean": "it is filled with the mean of the rows here",
+        "error": "the run ends here",
+    }.get(rule, f"{rule} is put there")
+    words = "".join(f", or has {word!r}," for word in found["marks"])
+    return [f"where a cell is empty{words} {becomes}"]
+
+
 def described(found: dict[str, Any], name: str) -> str:
     """Return the consent of `consent` as lines of text for whoever decides."""
     lines = [
         f"{name} would take part in: {found['method']} with {', '.join(found['sites'])}",
         f"features: {', '.join(found['features'])}",
+        *_gaps(found),
     ]
     if found["sources"] and name not in found["sources"]:
         return "\n".join([*lines, *_listening(found, name)])

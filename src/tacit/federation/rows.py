@@ -27,7 +27,7 @@ def rows_of(path: Path, name: str) -> Rows:
         intake = Intake.from_json(terms.intake)
         if intake.feature_names != terms.features:
             raise InvalidInput("intake: reads other features than the terms name")
-        if intake.missing == "task-mean" and terms.counted:
+        if intake.missing == "task-mean" and terms.estimator._protects_rows:
             raise InvalidInput("intake: a mean of rows costs budget where rows are protected")
         table = own_rows(read_table(path), intake.task, name)
         kind: Any = terms.kind

@@ -182,7 +182,7 @@ class Terms:
         made._check_parameters()
         if not made._private:
             raise InvalidInput("epsilon=inf: a federated run is private; give a finite epsilon")
-        if made._unit is Unit.ROW and (self.intake or {}).get("missing") == "drop":
+        if made._protects_rows and (self.intake or {}).get("missing") == "drop":
             made._not_protected = (*made._not_protected, ROWS_LEFT_OUT)
         return made
 

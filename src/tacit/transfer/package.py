@@ -30,7 +30,7 @@ class SourcePackage:
 
     Guarantee: holds nothing but a differentially private release (the models), public numbers, and
     the source's statement; whatever a target does with it costs the source nothing more. `digest`
-    covers models and statement together: a package whose statement, models or groups were edited is
+    covers all of it: a package whose statement, models, groups or ``about`` were edited is
     refused by `verify`, which `load` and every ``fit(source=…)`` call. A digest finds changes, it
     does not prove who made the package; compare it over another channel.
 
@@ -44,6 +44,8 @@ class SourcePackage:
     classes : (n_classes,) array
     feature_names : tuple of str or None
     statement : Statement
+    about : dict
+        Public facts that travel with it, as JSON: how the command line read the source's columns.
     digest : str
     """
 
@@ -53,6 +55,7 @@ class SourcePackage:
     classes: AnyArray
     feature_names: tuple[str, ...] | None
     statement: Statement
+    about: dict[str, Any] = field(default_factory=dict)
     digest: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -69,6 +72,7 @@ class SourcePackage:
             "uncertainties": list(self.uncertainties),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "statement": self.statement.to_json(),
+            **({"about": self.about} if self.about else {}),
         }
 
     def _digest(self) -> str:
@@ -82,8 +86,8 @@ class SourcePackage:
         """Raise `PrivacyLeak` if anything changed since the package was made."""
         if self._digest() != self.digest or digest not in (None, self.digest):
             raise PrivacyLeak(
-                "source package: its models or its privacy statement were changed after it was "
-                "made; ask the source for the package again"
+                "source package: its models, its privacy statement or what it says about its "
+                "columns were changed after it was made; ask the source for the package again"
             )
 
     def save(self, directory: str | PathLike[str]) -> None:
@@ -120,6 +124,7 @@ class SourcePackage:
                 classes=arrays["classes"],
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(manifest["statement"]),
+                about=manifest.get("about", {}),
                 digest=manifest["digest"],
             )
         except (KeyError, TypeError, InvalidInput) as error:

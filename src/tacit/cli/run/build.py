@@ -7,7 +7,6 @@ from typing import Any
 
 from tacit.cli.run.methods import estimator_class, parameters_of
 from tacit.errors import InvalidInput
-from tacit.privacy.unit import Unit
 
 __all__ = ["build", "refuse_means_of_rows", "total_delta"]
 
@@ -64,10 +63,7 @@ def refuse_means_of_rows(prepared: Any, estimator: Any) -> None:
     Guarantee: one row enters no other one. A mean of rows would carry it into every row that has a
     gap, and the sums of a method that hides one row would move by all of them.
     """
-    protects = (
-        getattr(estimator, "_unit", Unit.TASK) is Unit.ROW
-        or getattr(estimator, "epsilon_rows", None) is not None
-    )
+    protects = getattr(estimator, "_protects_rows", False)
     private = math.isfinite(getattr(estimator, "epsilon", math.inf))
     if protects and private and prepared.n_filled and prepared.intake.missing == "task-mean":
         raise InvalidInput(

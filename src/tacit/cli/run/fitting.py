@@ -30,7 +30,6 @@ from tacit.estimators._private import Sizes
 from tacit.privacy.plan import Plan
 from tacit.privacy.rehearsal import ledger_copy
 from tacit.privacy.statement import ROWS_LEFT_OUT, Statement
-from tacit.privacy.unit import Unit
 
 __all__ = ["Request", "Run", "dry_run", "run"]
 
@@ -58,6 +57,7 @@ class Request:
     tune: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     data: Path = Path()
+    seen: tuple[int, ...] | None = None  # the file's version when it was read
     pieces: Pieces = tuple  # the rows as they stand in the file
     new_ledger: str | None = None  # the reason for one, though another guards the data
     kind_asked: str = "auto"
@@ -115,7 +115,9 @@ class Run:
     chosen: dict[str, Any]  # by accounted selection; empty without --tune
 
 
-def _stated(statement: Statement, request: Request, guard: Guard | None = None) -> Statement:
+def _stated(
+    statement: Statement, request: Request, estimator: Any, guard: Guard | None = None
+) -> Statement:
     """Add to the statement what the command line assumed, or did outside the accounted run."""
     assumed = [f"{fact} are public" for fact in ("; ".join(request.public),) if fact]
     unprotected: list[str] = []
@@ -126,7 +128,7 @@ def _stated(statement: Statement, request: Request, guard: Guard | None = None) 
         )
     if request.kind_read and statement.private:
         unprotected.append(_KIND_READ)
-    if request.drops and statement.private and Unit(statement.unit) is Unit.ROW:
+    if request.drops and statement.private and getattr(estimator, "_protects_rows", False):
         unprotected.append(ROWS_LEFT_OUT)
     if request.test_size is not None:
         unprotected.append(
@@ -178,7 +180,7 @@ def _keep(folder: RunFolder, request: Request, estimator: Any, guard: Guard | No
     """Keep what the run needs to go on after a crash."""
     ledger = request.settings["ledger"] if guard is None else str(guard.path.absolute())
     settings = {**request.settings, "kind": request.kind_asked, "ledger": ledger}
-    estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data)
+    estimator._checkpoint = folder.checkpoint(to_toml(settings), request.data, request.seen)
 
 
 def run(request: Request, prepared: Rows) -> Run:
@@ -195,7 +197,7 @@ def run(request: Request, prepared: Rows) -> Run:
     ):
         _keep(folder, request, estimator, guard)
         model = _fitted(estimator, train, f"fitting {request.method}")
-        model.privacy_ = _stated(model.privacy_, request, guard)
+        model.privacy_ = _stated(model.privacy_, request, estimator, guard)
         scores = None
         if test is not None and isinstance(train, Prepared) and test.n_rows:
             with current().step("evaluating"), current().warnings_as_lines():
@@ -274,7 +276,7 @@ def dry_run(request: Request, prepared: Rows) -> dict[str, Any]:
             left = [(str(line.unit), line.left.epsilon, line.left.delta) for line in before]
         base, plan = _planned(estimator, train)
         statement = _rehearsed(estimator, train)
-    statement = _stated(statement, request)
+    statement = _stated(statement, request, estimator)
     return {
         "method": request.method,
         "kind": prepared.kind,

@@ -39,6 +39,7 @@ from tacit._types import Array
 from tacit.cli._output import current
 from tacit.cli.run.seal import SEAL, SIGNATURE, check_files, read_seal, write_seal
 from tacit.cli.table.features import Intake
+from tacit.cli.table.read import format_of
 from tacit.engines import Checkpoint
 from tacit.errors import InvalidInput, ModelFileError
 
@@ -54,6 +55,7 @@ __all__ = [
     "load_run",
     "table_csv",
     "unfinished",
+    "version_of",
     "write_intake",
 ]
 
@@ -121,9 +123,16 @@ class RunFolder:
             "replace the run in it (what was spent stays spent)"
         )
 
-    def checkpoint(self, config: str, data: Path) -> Checkpoint:
-        """Return where the run is kept while it is unfinished: a new one, or the one begun."""
+    def checkpoint(
+        self, config: str, data: Path, seen: tuple[int, ...] | None = None
+    ) -> Checkpoint:
+        """Return where the run is kept while it is unfinished: a new one, or the one begun.
+
+        ``seen`` is the `version_of` the file before it was read.
+        """
         place, fingerprint = unfinished(self.path), _fingerprint(data)
+        if seen is not None and seen != version_of(data):
+            raise InvalidInput(f"{data}: has changed since it was read; fit again")
         if self._resume:
             if (place / _FINGERPRINT).read_text() != fingerprint:
                 raise InvalidInput(
@@ -219,7 +228,18 @@ def _about(config: Path, fingerprint: str) -> str:
     """
     settings = tomllib.loads(config.read_text(encoding="utf-8"))
     kept = {name: value for name, value in settings.items() if name not in ("data", "ledger")}
+    # By its name a file is read as one format or another, with other rows in each.
+    kept["format"] = format_of(Path(settings["data"]), settings.get("format"))
     return json.dumps({"settings": kept, "data": fingerprint}, sort_keys=True)
+
+
+def version_of(data: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from one that is put in its place; None if there is none."""
+    try:
+        found = data.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _fingerprint(data: Path) -> str:

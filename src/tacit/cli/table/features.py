@@ -20,11 +20,12 @@ from tacit._types import AnyArray, Array
 from tacit.cli.table.columns import check_sizes, numbers
 from tacit.cli.table.read import Table, is_missing, text, without_marks
 from tacit.errors import InvalidInput
-from tacit.preprocessing import scaled
+from tacit.preprocessing import OUTSIDE, scaled
 
-__all__ = ["ISO", "Feature", "Intake", "days"]
+__all__ = ["ISO", "MISSING", "Feature", "Intake", "days"]
 
 ISO = "iso"
+MISSING = ("task-mean", "error", "drop")
 _SECONDS_PER_DAY = 86_400.0
 
 
@@ -42,6 +43,10 @@ class Feature:
     range: tuple[float, float] | None = None
     dates: str | None = None
     outside: str = "keep"
+
+    def __post_init__(self) -> None:
+        if self.outside not in OUTSIDE:
+            raise InvalidInput(f"outside={self.outside!r}: must be one of {', '.join(OUTSIDE)}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,7 +160,9 @@ def _all_days(cells: list[Any], layout: str) -> tuple[Array, list[int]]:
 class Intake:
     """How a file becomes features; the same at fit and at predict time.
 
-    ``marks`` are the words that mean missing; ``missing`` is the rule for what is missing.
+    ``marks`` are the words that mean missing; ``missing`` is the rule for what is missing, one of
+    `MISSING` or a public number. Whoever reads it from another party's file relies on that there is
+    no other rule: one that is not known is refused, never taken for a mean of rows.
     """
 
     task: str
@@ -163,6 +170,13 @@ class Intake:
     features: tuple[Feature, ...]
     missing: str | float = "task-mean"
     marks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.missing, int | float) and not isinstance(self.missing, bool)
+        if not (self.missing in MISSING or (number and np.isfinite(self.missing))):
+            raise InvalidInput(
+                f"missing={self.missing!r}: must be {', '.join(MISSING)} or a finite number"
+            )
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.cli.table.features import ISO, Feature, days
+from tacit.cli.table.features import ISO, MISSING, Feature, days
 from tacit.cli.table.read import Table, is_missing, text
 from tacit.errors import InvalidInput
 from tacit.preprocessing import OUTSIDE
@@ -21,8 +21,6 @@ __all__ = [
     "given_outside",
     "given_ranges",
 ]
-
-MISSING = ("task-mean", "error", "drop")
 
 
 def given_missing(entries: Sequence[str]) -> tuple[str | float, tuple[str, ...]]:

@@ -146,12 +146,13 @@ def _filled(
     if intake.missing == "error":
         intake.refuse_missing(table, X)
     gaps = np.isnan(X)
-    if isinstance(intake.missing, str):
+    if intake.missing == "task-mean":
         fill = task_means(X, codes, n_tasks)
     else:
-        fill = np.full((n_tasks, X.shape[1]), intake.missing)
+        constant = np.nan if isinstance(intake.missing, str) else intake.missing
+        fill = np.full((n_tasks, X.shape[1]), constant)
     X[gaps] = fill[codes][gaps]
-    if isinstance(intake.missing, str):
+    if intake.missing == "task-mean":
         filled = np.zeros(fill.shape, dtype=bool)
         np.logical_or.at(filled, codes, gaps)
         fill = np.where(filled, fill, np.nan)
