@@ -76,7 +76,8 @@ def test_a_release_says_what_it_costs_when_it_is_asked():
     code = (
         "import sys; from tacit.privacy.mechanisms import Gaussian\n"
         "from tacit.privacy import SystemEntropy\n"
-        "release = Gaussian(sensitivity=1.0, noise_multiplier=2.0).release([0.0], SystemEntropy())\n"
+        "noise = Gaussian(sensitivity=1.0, noise_multiplier=2.0)\n"
+        "release = noise.release([0.0], SystemEntropy())\n"
         "print('dp_accounting' in sys.modules, release.event.noise_multiplier, release.mechanism)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
