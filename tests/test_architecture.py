@@ -57,6 +57,33 @@ def test_importing_tacit_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("imported", "spared"),
+    [
+        ("tacit.privacy.mechanisms", ("scipy", "sklearn", "numba", "dp_accounting")),
+        ("tacit.neural", ("scipy", "sklearn", "numba", "dp_accounting", "optax")),
+    ],
+)
+def test_training_and_noise_alone_load_no_library_they_do_not_use(imported, spared):
+    if imported == "tacit.neural":
+        pytest.importorskip("jax", reason="needs the extra neural")
+    code = f"import sys, {imported}; print([m for m in {spared} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_release_says_what_it_costs_when_it_is_asked():
+    code = (
+        "import sys; from tacit.privacy.mechanisms import Gaussian\n"
+        "from tacit.privacy import SystemEntropy\n"
+        "noise = Gaussian(sensitivity=1.0, noise_multiplier=2.0)\n"
+        "release = noise.release([0.0], SystemEntropy())\n"
+        "print('dp_accounting' in sys.modules, release.event.noise_multiplier, release.mechanism)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False 2.0 gaussian"
+
+
 def test_every_public_name_resolves():
     for name in tacit.__all__:
         assert getattr(tacit, name) is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 from setting import (
     BATCH,
     CLASSES,
@@ -27,7 +25,7 @@ import numpy as np  # noqa: E402
 from tacit import neural  # noqa: E402
 from tacit.privacy import SystemEntropy  # noqa: E402
 from tacit.privacy.bounds import VectorClip  # noqa: E402
-from tacit.privacy.clipped_sums import clipped_sum  # noqa: E402
+from tacit.privacy.clipped_sums import ClippedSum  # noqa: E402
 from tacit.privacy.mechanisms import Gaussian  # noqa: E402
 
 model = neural.image_cnn(CLASSES) if MODEL == "cnn" else neural.multinomial_logistic(784, CLASSES)
@@ -41,18 +39,7 @@ keys = entropy.words(CLIENTS).view(np.uint32).reshape(CLIENTS, 2)
 bound, noise = VectorClip(CLIP), Gaussian(sensitivity=CLIP, noise_multiplier=NOISE)
 leaves, form = jax.tree.flatten(model.opening())
 ends = np.cumsum([leaf.size for leaf in leaves])
-total = np.zeros(ends[-1])
-into = [
-    part.reshape(leaf.shape) for part, leaf in zip(np.split(total, ends[:-1]), leaves, strict=True)
-]
-adding = Lock()  # one stream adds while the others train
-
-
-def add(turn: neural.Turn) -> None:
-    """Add the clipped updates of some clients to the sum, exactly, so in any order."""
-    with adding:
-        clipped_sum(bound, jax.tree.leaves(turn.updates), into=into)
-
+total = ClippedSum(bound, [leaf.shape for leaf in leaves])
 
 gate, chosen, turn = Gate(), cohorts(), 0
 while gate():
@@ -66,11 +53,11 @@ while gate():
         turn=turn,
         strength=0.0,
         learning_rate=RATE,
-        each=add,
+        total=total,
     ):
         pass
-    released = np.asarray(noise.release(total, entropy).value)
-    total[:] = 0.0
+    released = np.asarray(noise.release(total.value, entropy).value)
+    total.clear()
     leaves = [
         np.asarray(leaf) + (part / COHORT).astype(np.float32).reshape(leaf.shape)
         for leaf, part in zip(leaves, np.split(released, ends[:-1]), strict=True)

@@ -23,6 +23,8 @@ from tacit.neural import (  # noqa: E402
     squared_error,
     train_cohort,
 )
+from tacit.privacy.bounds import VectorClip  # noqa: E402
+from tacit.privacy.clipped_sums import ClippedSum  # noqa: E402
 
 D, CLASSES = 6, 3
 COUNTS = (12, 1, 30, 7, 25, 10)
@@ -248,16 +250,33 @@ def test_impossible_schedules_are_refused():
         LocalTraining(mlp(2, 2), steps=0)
 
 
+def summed(training, data, positions, total, **changed):
+    """Return the turns of a cohort whose updates go to ``total``."""
+    given = {"models": None, "turn": 3, "strength": 0.5, "learning_rate": 0.1} | changed
+    rows = StackedRows.of(data.X, data.y, data.offsets)
+    centre = training.model.opening(seed=1)
+    return list(
+        train_cohort(
+            training, rows, np.asarray(positions), centre=centre, keys=data.keys, total=total,
+            **given,
+        )
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processors are Linux's to give")
-def test_every_turn_is_handed_over_where_it_was_trained_and_processors_are_given_back():
+@pytest.mark.parametrize("keep", [False, True])
+def test_updates_are_added_up_where_they_are_trained_and_processors_are_given_back(keep):
     training = LocalTraining(mlp(D, CLASSES, (9,)))  # a size of its own, so that it is compiled
-    allowed, seen = os.sched_getaffinity(0), []
-
-    def look(turn):
-        seen.extend(zip(turn.positions.tolist(), turn.updates[0]["weight"], strict=True))
-        assert os.sched_getaffinity(0) == allowed
-
-    done = run(training, federation(), [4, 0, 2], each=look)
-    assert sorted(position for position, _ in seen) == [0, 2, 4]
-    for position, weight in seen:
-        np.testing.assert_array_equal(weight, done[position][0][0]["weight"])
+    data, allowed, bound = federation(), os.sched_getaffinity(0), VectorClip(0.01)
+    centre = training.model.opening(seed=1)
+    shapes = [leaf.shape for leaf in jax.tree.leaves(centre)]
+    models = personal(training, data) if keep else None
+    apart, total = (ClippedSum(bound, shapes) for _ in range(2))
+    turns = summed(training, data, [4, 0, 2], total, models=models)
+    assert os.sched_getaffinity(0) == allowed
+    assert [int(i) for turn in turns for i in turn.positions] == [4, 0, 2]
+    assert all(turn.updates is None and (turn.models is None) != keep for turn in turns)
+    for turn in summed(training, data, [2, 4, 0], None, models=models):
+        apart.add(jax.tree.leaves(turn.updates))
+    assert total.value.any()
+    np.testing.assert_array_equal(total.value, apart.value)

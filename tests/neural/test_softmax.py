@@ -19,6 +19,8 @@ from tacit.neural import (  # noqa: E402
     multinomial_logistic,
     train_cohort,
 )
+from tacit.privacy.bounds import VectorClip  # noqa: E402
+from tacit.privacy.clipped_sums import ClippedSum  # noqa: E402
 
 D, CLASSES = 37, 6
 COUNTS = (12, 1, 40, 0, 7, 150, 64, 25, 10)
@@ -118,6 +120,31 @@ def test_a_task_ends_in_the_same_bits_whoever_trains_beside_it(kernel, personal,
             if personal:
                 start = [leaf[i].ravel() for leaf in jax.tree.leaves(models)]
                 np.testing.assert_array_equal(found[i][1], np.concatenate(start))
+
+
+@pytest.mark.parametrize("personal", [False, True])
+@pytest.mark.parametrize("radius", [1e-3, 1e3])
+def test_a_sum_is_that_of_the_updates_one_by_one(kernel, personal, radius):
+    training = LocalTraining(multinomial_logistic(D, CLASSES), batch_size=8)
+    data, models = federation(), params(2, len(COUNTS)) if personal else None
+    data.X[data.offsets[2] : data.offsets[3]] = np.nan  # counts as zero
+    shapes = [leaf.shape for leaf in jax.tree.leaves(params(1))]
+    apart, total = (ClippedSum(VectorClip(radius), shapes) for _ in range(2))
+    order = [5, 0, 2, 1, 3, 4, 6, 7, 8]
+    for update, _ in run(training, data, order, models).values():
+        apart.add([update[None, :CLASSES], update[CLASSES:].reshape(1, D, CLASSES)])
+    rows = StackedRows.of(data.X, data.y, data.offsets)
+    for turn in train_cohort(
+        training, rows, np.asarray(order), centre=params(1), models=models, keys=data.keys, turn=3,
+        strength=0.7, learning_rate=0.2, clip=1e6, total=total,
+    ):  # fmt: skip
+        assert turn.updates is None
+    assert total.value.any()
+    # Padding counts as numbers of a message, so a clipped one may land a step (2⁻³⁰) apart.
+    step = radius * 2.0**-29
+    np.testing.assert_allclose(
+        total.value, apart.value, rtol=0, atol=len(COUNTS) * step if radius < 1 else 0
+    )
 
 
 def test_the_model_and_the_training_alone_choose_the_kernel():

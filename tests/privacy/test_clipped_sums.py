@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tacit.errors import InvalidInput
 from tacit.privacy import clipped_sums
 from tacit.privacy.bounds import VectorClip
-from tacit.privacy.clipped_sums import clipped_sum
+from tacit.privacy.clipped_sums import ClippedSum, clipped_sum
 
 
 @pytest.fixture(params=[False, True], ids=["numpy", "compiled"], autouse=True)
@@ -73,6 +75,21 @@ def test_earlier_sums_are_added_to_in_place(radius):
         assert same is total
         exact = radius < np.inf
         np.testing.assert_allclose(total, whole, rtol=0 if exact else 1e-12, atol=0)
+
+
+def test_messages_of_several_threads_add_up_to_the_sum_of_all():
+    parts, bound = messages(1, 3.0, b=60), VectorClip(1.0)
+    total = ClippedSum(bound, [part.shape[1:] for part in parts])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: total.add([part[i : i + 1] for part in parts]), range(40)))
+    rest = ClippedSum(bound, [part.shape[1:] for part in parts])
+    rest.add([part[40:] for part in parts])
+    total.merge(rest.parts)
+    whole = clipped_sum(bound, parts)
+    np.testing.assert_array_equal(total.value, np.concatenate([part.ravel() for part in whole]))
+    assert all(np.shares_memory(part, total.value) for part in total.parts)
+    total.clear()
+    assert not total.value.any()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from tacit.errors import InvalidInput
 from tacit.privacy.noise import perturb as samplers
 from tacit.privacy.noise.entropy import (
     Entropy,
+    KeyedEntropy,
     SeededEntropy,
     SystemEntropy,
     bernoulli,
@@ -29,6 +33,7 @@ from tacit.privacy.noise.reals import (
     LazyNormals,
     LazyUniforms,
     endpoints,
+    settle,
 )
 from tacit.privacy.noise.rounding import add_noise, grid_of
 
@@ -237,6 +242,66 @@ def test_seeded_draws_repeat_and_system_draws_do_not():
     ):
         assert np.array_equal(draw(SeededEntropy(8)), draw(SeededEntropy(8)))
         assert not np.array_equal(draw(SystemEntropy()), draw(SystemEntropy()))
+
+
+class Shared(Entropy):
+    """Words that are handed to whoever asks, once each; remembers who got which."""
+
+    system, repeats = False, False
+
+    def __init__(self, count: int) -> None:
+        self.stream, self.next, self.pieces = SeededEntropy(4).words(count), 0, []
+        self.threads, self.lock = set(), threading.Lock()
+
+    def words(self, count):
+        with self.lock:
+            start, self.next = self.next, self.next + count
+            self.pieces.append(self.stream[start : start + count])
+            self.threads.add(threading.get_ident())
+        time.sleep(0.01)  # let others ask
+        return self.stream[start : start + count]
+
+
+def test_every_entry_has_words_of_its_own_whichever_thread_draws(monkeypatch):
+    monkeypatch.setattr("tacit.numerics.threads.n_threads", lambda: 3)
+    size = 5 * samplers._SHARE + 7
+    entropy = Shared(2 * size)
+    released = samplers.perturb_gaussian(np.zeros(size), 1.0, entropy)
+    assert len(entropy.threads) > 1
+    assert entropy.next == size + 1  # pairs
+    counts = [samplers._SHARE] * 5 + [7]
+    step, expected = grid_of(1.0), []
+    for words in entropy.pieces:
+        count = min(counts, key=lambda n: abs(n + n % 2 - len(words)))
+        normals = LazyNormals(count, Scripted(*words.tolist()))
+        expected.append(np.rint(normals.approximate / step) * step)
+    np.testing.assert_array_equal(np.sort(released), np.sort(np.concatenate(expected)))
+
+
+def test_a_source_that_repeats_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
+    assert SeededEntropy.repeats
+    assert KeyedEntropy.repeats
+    assert not SystemEntropy.repeats
+    value, found = np.linspace(0, 1, 2 * samplers._BLOCK + 3), []
+    for threads in (1, 4):
+        monkeypatch.setattr("tacit.numerics.threads.n_threads", lambda threads=threads: threads)
+        found.append(samplers.perturb_laplace(value, 1.0, SeededEntropy(3)))
+    np.testing.assert_array_equal(*found)
+
+
+def test_doubtful_numbers_are_settled_one_at_a_time():
+    inside, most = [], []
+
+    def attempt(bits):
+        inside.append(bits)
+        most.append(len(inside))
+        time.sleep(0.002)
+        inside.pop()
+        return bits if bits > 200 else None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: settle(attempt), range(12))) == [256] * 12
+    assert max(most) == 1
 
 
 def test_asymmetric_matrices_are_refused():

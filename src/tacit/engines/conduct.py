@@ -150,7 +150,7 @@ def charge_rest(schedule: Schedule, billboard: Billboard, *, seeded: bool) -> No
             continue
         round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
         nothing = np.empty(0)
-        release = Release(nothing, mechanism.event, mechanism.name, mechanism.sound, seeded)
+        release = Release(nothing, mechanism, seeded)
         _post(billboard, release, round, replace(call, number=len(billboard)))
 
 
@@ -223,13 +223,13 @@ def _released(
     if round.at_task:
         parts = list(parties.ask(call, public, round, mechanism, None))
         value = np.concatenate(parts) if call.task is None else parts[0][0]
-        return Release(value, mechanism.event, mechanism.name, mechanism.sound, not entropy.system)
+        return Release(value, mechanism, not entropy.system)
     joined = round.cohort.draw(parties.n_tasks, entropy.child("cohort"))
     value = np.zeros(round.shape)
     for part in parties.ask(call, public, round, mechanism, joined):
         value += part
     if round.distributed:  # the shares are noise already
-        return Release(value, mechanism.event, mechanism.name, mechanism.sound, not entropy.system)
+        return Release(value, mechanism, not entropy.system)
     return mechanism.release(value, entropy.child("noise"))
 
 

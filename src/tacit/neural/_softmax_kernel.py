@@ -19,56 +19,45 @@ import numpy as np
 from tacit._compiled import compiled, reassociated
 from tacit._types import AnyArray
 
-__all__ = ["BLOCK", "turns"]
+__all__ = ["BLOCK", "leave", "lines", "turns"]
 
 BLOCK = 64  # rows whose steps are taken together, unless a minibatch has more
 
 
+# Blocks of 4 rows by 3 outputs: twelve sums and what they are made of fill the sixteen vector
+# registers that every x86-64 processor with AVX2 has, and no sum is put aside.
 @reassociated
-def _add_inner(A: AnyArray, B: AnyArray, out: AnyArray) -> None:
-    """Add A @ Bᵀ to ``out``; numbers of rows are multiples of 4."""
+def _inner(A: AnyArray, B: AnyArray, out: AnyArray) -> None:
+    """Write A @ Bᵀ to ``out``; A has a multiple of 4 rows, B one of 3."""
     for i in range(0, A.shape[0], 4):
         a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
-        p, q, r, s = out[i], out[i + 1], out[i + 2], out[i + 3]
-        for n in range(0, B.shape[0], 4):
-            t, u, v, w = B[n], B[n + 1], B[n + 2], B[n + 3]
-            at = au = av = aw = bt = bu = bv = bw = np.float32(0)
-            ct = cu = cv = cw = dt = du = dv = dw = np.float32(0)
+        for n in range(0, B.shape[0], 3):
+            t, u, v = B[n], B[n + 1], B[n + 2]
+            at = au = av = bt = bu = bv = np.float32(0)
+            ct = cu = cv = dt = du = dv = np.float32(0)
             for k in range(A.shape[1]):
+                tk, uk, vk = t[k], u[k], v[k]
                 ak, bk, ck, dk = a[k], b[k], c[k], d[k]
-                tk, uk, vk, wk = t[k], u[k], v[k], w[k]
                 at += ak * tk
                 au += ak * uk
                 av += ak * vk
-                aw += ak * wk
                 bt += bk * tk
                 bu += bk * uk
                 bv += bk * vk
-                bw += bk * wk
                 ct += ck * tk
                 cu += ck * uk
                 cv += ck * vk
-                cw += ck * wk
                 dt += dk * tk
                 du += dk * uk
                 dv += dk * vk
-                dw += dk * wk
-            _add_four(p, n, at, au, av, aw)
-            _add_four(q, n, bt, bu, bv, bw)
-            _add_four(r, n, ct, cu, cv, cw)
-            _add_four(s, n, dt, du, dv, dw)
+            out[i, n], out[i, n + 1], out[i, n + 2] = at, au, av
+            out[i + 1, n], out[i + 1, n + 1], out[i + 1, n + 2] = bt, bu, bv
+            out[i + 2, n], out[i + 2, n + 1], out[i + 2, n + 2] = ct, cu, cv
+            out[i + 3, n], out[i + 3, n + 1], out[i + 3, n + 2] = dt, du, dv
 
 
 @compiled
-def _add_four(line: AnyArray, n: int, a: float, b: float, c: float, d: float) -> None:
-    line[n] += a
-    line[n + 1] += b
-    line[n + 2] += c
-    line[n + 3] += d
-
-
-@compiled
-def _lines(n: int, width: int) -> AnyArray:
+def lines(n: int, width: int) -> AnyArray:
     """Return zeros (n, width) that begin with a line of the cache, for the sake of speed."""
     room = np.zeros(n * width + 16, np.float32)
     start = (-room.ctypes.data) % 64 // 4
@@ -93,31 +82,28 @@ def _write(A: AnyArray, B: AnyArray, factor: int, out: AnyArray) -> None:
 
 @compiled
 def _add_outer(A: AnyArray, B: AnyArray, keep: float, out: AnyArray) -> None:
-    """Write keep · out + Aᵀ @ B to ``out``; numbers of rows and A's columns are multiples of 4."""
+    """Write keep · out + Aᵀ @ B to ``out``; rows are a multiple of 4, A's columns one of 3."""
     width = B.shape[1]
-    for k in range(0, A.shape[1], 4):
-        p, q, r, s = out[k], out[k + 1], out[k + 2], out[k + 3]
+    for k in range(0, A.shape[1], 3):
+        p, q, r = out[k], out[k + 1], out[k + 2]
         if keep == 0:  # whatever an earlier task left there, NaN too
-            _clear(out, k, k + 4)
+            _clear(out, k, k + 3)
         elif keep != 1:
             for j in range(width):
                 p[j] *= keep
                 q[j] *= keep
                 r[j] *= keep
-                s[j] *= keep
         for i in range(0, A.shape[0], 4):
             a, b, c, d = A[i], A[i + 1], A[i + 2], A[i + 3]
             t, u, v, w = B[i], B[i + 1], B[i + 2], B[i + 3]
             at, bt, ct, dt = a[k], b[k], c[k], d[k]
             au, bu, cu, du = a[k + 1], b[k + 1], c[k + 1], d[k + 1]
             av, bv, cv, dv = a[k + 2], b[k + 2], c[k + 2], d[k + 2]
-            aw, bw, cw, dw = a[k + 3], b[k + 3], c[k + 3], d[k + 3]
             for j in range(width):
                 tj, uj, vj, wj = t[j], u[j], v[j], w[j]
                 p[j] = p[j] + at * tj + bt * uj + ct * vj + dt * wj
                 q[j] = q[j] + au * tj + bu * uj + cu * vj + du * wj
                 r[j] = r[j] + av * tj + bv * uj + cv * vj + dv * wj
-                s[j] = s[j] + aw * tj + bw * uj + cw * vj + dw * wj
 
 
 @compiled
@@ -213,10 +199,9 @@ def _block(
     n, width, left = len(labels), scores.shape[1], np.float32(1)
     for low in range(0, n, size):
         high = min(low + size, n)
-        # Rows in fours: a few of the minibatch before, and of those after, are there too.
-        start, stop, before = low // 4 * 4, (high + 3) // 4 * 4, (low + 3) // 4 * 4
-        _clear(products, start, stop)
-        _add_inner(rows[start:stop], rows[:before], products[start:stop])
+        # Rows in fours and threes: a few of the minibatch before, and of those after, are there.
+        start, stop, before = low // 4 * 4, (high + 3) // 4 * 4, (low + 2) // 3 * 3
+        _inner(rows[start:stop], rows[:before], products[start:stop])
         for i in range(low, high):
             mine = scores[i]
             for j in range(width):
@@ -248,31 +233,30 @@ def turns(
     strengths: AnyArray,
     size: int,
     steps: int,
+    n_outputs: int,
     clip: float,
-    updates: AnyArray,
-    levels: AnyArray,
+    ways: AnyArray,
     kept: AnyArray,
 ) -> None:
-    """Write the clipped updates (b, d, k) and (b, k) of b tasks, and where those ended who keep it.
+    """Write the clipped updates (b, p, q) of b tasks, and where those ended who keep it.
 
     Models are (p, q): an output a row, features in columns and then the constant, padded with
-    zeros to a multiple of 4 rows. ``starts`` (b, p, q) has no entries where tasks begin at the
+    zeros to a multiple of 3 rows. ``starts`` (b, p, q) has no entries where tasks begin at the
     centre, ``kept`` none where they keep nothing. ``steps`` 0 takes as many as the ``orders``
     (b, epochs, 4) have epochs.
 
     Guarantee: what is written for a task is a function of its own rows, order, start and numbers
     and of the centre; zero and its start if that is not finite.
     """
-    d, k = updates.shape[1], updates.shape[2]
-    width, high = centre.shape
+    d, (width, high) = X.shape[1], centre.shape
     tall = max(size, BLOCK // size * size)
-    padded = (tall + 3) // 4 * 4
-    rows, way = _lines(padded, high), _lines(width, high)
+    padded = (tall + 11) // 12 * 12
+    rows = lines(padded, high)
     near, moved, scores = np.zeros((3, padded, width), np.float32)
     products = np.empty((padded, padded), np.float32)
     scratch, labels = np.empty(width, np.int32), np.empty(tall, np.int32)
     for task in range(len(first)):
-        count, begun = counts[task], len(starts) > 0
+        count, begun, way = counts[task], len(starts) > 0, ways[task]
         keep = np.float32(1) - rates[task] * strengths[task]
         n_batches = (count + size - 1) // size
         steps_left = 0 if count == 0 else steps if steps else orders.shape[1] * n_batches
@@ -295,12 +279,10 @@ def turns(
                     for j in range(d):
                         mine[j] = own[j]
                     mine[d] = 1
-                _clear(rows, n, even)
+                _clear(rows, n, min(n + 3, padded))
                 _clear(scores, n, even)
-                _clear(near, 0, even)
-                _clear(moved, 0, even)
                 if epoch == 0:
-                    _add_inner(rows[:even], centre, near)
+                    _inner(rows[:even], centre, near)
                 for i in range(n):
                     for j in range(width):
                         if epoch == 0:
@@ -308,41 +290,53 @@ def turns(
                         else:
                             near[i, j] = known[place[low + i], j]
                 if begun:
-                    _add_inner(rows[:even], way, moved)
+                    _inner(rows[:even], way, moved)
+                else:
+                    _clear(moved, 0, even)
                 left = _block(
-                    rows, labels[:n], size, rates[task], keep, k, near, moved, products, scores,
-                    scratch,
+                    rows, labels[:n], size, rates[task], keep, n_outputs, near, moved, products,
+                    scores, scratch,
                 )  # fmt: skip
                 _add_outer(scores[:even], rows[:even], np.float32(left if begun else 0), way)
                 begun = True
             steps_left -= (last + size - 1) // size
             epoch += 1
-        finite = _leave(way, clip, updates[task], levels[task])
+        norm = math.sqrt(_square(way))
+        finite = math.isfinite(norm)
         if len(kept) and finite:
             _write(centre, way, 1, kept[task])
         elif len(kept):
             _write(starts[task], way, 0, kept[task])
+        if not finite:
+            _clear(way, 0, width)
+        elif norm > clip:
+            _scale(way, np.float32(clip / norm))
 
 
 @compiled
-def _leave(way: AnyArray, clip: float, update: AnyArray, level: AnyArray) -> bool:
-    """Write the way (p, q), clipped, as (d, k) and (k,), or zero; return whether it is finite."""
-    d, k = update.shape
-    norm = math.sqrt(_square(way))
-    finite = math.isfinite(norm)
-    scale = np.float32(min(1.0, clip / norm)) if norm > clip else np.float32(1)
-    whole = d // 16 * 16 if finite else 0
-    for low in range(0, whole, 16):  # a line of the cache
+def _scale(way: AnyArray, factor: float) -> None:
+    for i in range(way.shape[0]):
+        for j in range(way.shape[1]):
+            way[i, j] *= factor
+
+
+@compiled
+def leave(ways: AnyArray, weights: AnyArray, levels: AnyArray) -> None:
+    """Write updates (b, p, q) as parameters (b, d, k) and (b, k)."""
+    b, d, k = weights.shape
+    whole = d // 16 * 16
+    for task in range(b):
+        way, weight = ways[task], weights[task]
+        for low in range(0, whole, 16):  # a line of the cache
+            for c in range(k):
+                line = way[c]
+                for j in range(low, low + 16):
+                    weight[j, c] = line[j]
+        for j in range(whole, d):
+            for c in range(k):
+                weight[j, c] = way[c, j]
         for c in range(k):
-            line = way[c]
-            for j in range(low, low + 16):
-                update[j, c] = line[j] * scale
-    for j in range(whole, d):
-        for c in range(k):
-            update[j, c] = way[c, j] * scale if finite else np.float32(0)
-    for c in range(k):
-        level[c] = way[c, d] * scale if finite else np.float32(0)
-    return finite
+            levels[task, c] = way[c, d]
 
 
 @reassociated

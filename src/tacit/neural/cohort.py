@@ -31,9 +31,10 @@ import numpy as np
 from tacit._types import AnyArray, Array, IntArray
 from tacit.neural._local import LocalTraining, Own, local_turn
 from tacit.neural._memory import give_back
-from tacit.neural._softmax import parcels, suits
+from tacit.neural._softmax import hand_over, parcels, suits, sum_of
 from tacit.neural.rows import StackedRows
-from tacit.numerics.threads import n_threads
+from tacit.numerics.threads import n_threads, parallel_map
+from tacit.privacy.clipped_sums import ClippedSum
 
 __all__ = ["LocalTraining", "Turn", "train_cohort"]
 
@@ -45,8 +46,9 @@ _MOST_TASKS = 256
 class Turn:
     """What some tasks of the cohort end a turn with.
 
-    ``positions`` (b,) of the tasks, ``updates`` (b, …) to be bounded and sent, ``models`` (b, …)
-    to be kept at home (None if the tasks keep no model); leaves are float32 arrays.
+    ``positions`` (b,) of the tasks, ``updates`` (b, …) to be bounded and sent (None if they were
+    added to a sum), ``models`` (b, …) to be kept at home (None if the tasks keep no model); leaves
+    are float32 arrays.
     """
 
     positions: IntArray
@@ -128,7 +130,7 @@ def _first(kind: Any, run: Callable[[], Any]) -> Any:
 
 def _capacity(centre: Any) -> int:
     """Return the slots of a parcel: a constant of the model, so that nothing compiles twice."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(centre))
+    size = 4 * sum(np.size(leaf) for leaf in jax.tree.leaves(centre))
     return max(1, min(_MOST_TASKS, _PARCEL_BYTES // size))
 
 
@@ -149,8 +151,13 @@ def _traced(
     owns: Own,
     turn: int,
     clip: float,
+    total: ClippedSum | None,
 ) -> Callable[[IntArray], tuple[Any, Any]]:
-    """Return what trains some of ``positions``, given their places there: models and updates."""
+    """Return what trains some of ``positions``, given their places there: models and updates.
+
+    With a ``total``, updates are added to it, and None is returned for them.
+    """
+    centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), centre)
     capacity, backend = _capacity(centre), jax.default_backend()
     run = _compiled(backend)
     kind = (
@@ -171,6 +178,9 @@ def _traced(
         turns = partial(run, training, kept, centre, rows, slots, own, count, call, radius)
         ends = turns() if kind in _begun else _first(kind, turns)
         kept, updates = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(places)], ends)
+        if total is not None:
+            total.add(jax.tree.leaves(updates))
+            updates = None
         return kept, updates
 
     return parcel
@@ -189,7 +199,7 @@ def train_cohort(
     learning_rate: float | Array,
     clip: float = float("inf"),
     stretch: float | Array | None = None,
-    each: Callable[[Turn], None] | None = None,
+    total: ClippedSum | None = None,
 ) -> Iterator[Turn]:
     """Yield the turns of the tasks at ``positions``, a few tasks at a time, in their order.
 
@@ -218,45 +228,54 @@ def train_cohort(
     stretch : None, float or ndarray of shape (m,)
         How many times as long a task takes the centre; other than 1 only for models that are linear
         in their parameters.
-    each : callable or None
-        Is given every turn in the stream that trained it, while it is near the processor, before it
-        is yielded; on several threads at once.
+    total : ClippedSum or None
+        Where updates are bounded and added up, in the order of the centre's leaves, by the stream
+        that made them, while they are near the processor; turns have none then. It is complete
+        when the turns have come to their end.
 
-    Guarantee: none by itself. Updates have norm γ up to rounding in float32; the bound that the
-    sensitivity rests on is taken again, exactly, by `tacit.privacy.VectorClip` as they leave.
+    Guarantee: none by itself; for ``total``, that of `ClippedSum`. Updates have norm γ up to
+    rounding in float32; the bound that the sensitivity rests on is taken again, exactly, by
+    `ClippedSum` or `tacit.privacy.VectorClip` as they leave.
     """
-    centre = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), centre)
-    capacity = _capacity(centre)
     numbers = (
         None if value is None else np.broadcast_to(np.asarray(value, np.float32), len(keys))
         for value in (strength, learning_rate, stretch)
     )
-    owns = Own(keys, *numbers)
-    backend = jax.default_backend()
+    given = (rows, positions, centre, models, Own(keys, *numbers), turn, clip)
+    backend, laid = jax.default_backend(), None
     if stretch is None and suits(training, centre, backend):
-        train = parcels(training, rows, positions, centre, models, owns, turn, clip)
+        laid = None if total is None else sum_of(centre, total.bound)
+        train = parcels(training, *given, laid)
     else:
-        train = _traced(training, rows, positions, centre, models, owns, turn, clip)
+        train = _traced(training, *given, total)
+    capacity = _capacity(centre)
 
     def parcel(low: int) -> Turn:
         places = np.arange(low, min(low + capacity, len(positions)))
         kept, updates = train(places)
-        done = Turn(positions[places], updates, kept)
-        if each is not None:
-            each(done)
-        return done
+        return Turn(positions[places], updates, kept)
 
     # Every training of a large model needs tens of megabytes, and so does what is done between
     # cohorts: neither is to add to the other.
     trim = give_back if capacity == 1 else _nothing
     trim()
-    streams = n_threads() if backend == "cpu" else 1
+    starts = range(0, len(positions), capacity)
+    if total is not None and models is None and backend == "cpu":
+        yield from parallel_map(parcel, starts)
+    else:
+        yield from _in_order(parcel, starts, n_threads() if backend == "cpu" else 1)
+    if laid is not None and total is not None:
+        hand_over(laid, centre, total)
+    trim()
+
+
+def _in_order(parcel: Callable[[int], Turn], starts: range, streams: int) -> Iterator[Turn]:
+    """Yield the turns of parcels, no more of which wait at a time than there are streams."""
     waiting: deque[Future[Turn]] = deque()
     with ThreadPoolExecutor(streams) as pool:
-        for low in range(0, len(positions), capacity):
+        for low in starts:
             waiting.append(pool.submit(parcel, low))
             if len(waiting) > streams:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    trim()

@@ -8,6 +8,7 @@ read once for their norms and once for the sum, and nothing of their size is wri
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from tacit._types import AnyArray
 from tacit.errors import InvalidInput
 from tacit.privacy.bounds import VectorClip
 
-__all__ = ["clipped_sum"]
+__all__ = ["ClippedSum", "clipped_sum"]
 
 _STEP_BITS = 30
 _BLOCK = 1 << 15
@@ -112,6 +113,52 @@ def clipped_sum(
     for part, total in zip(parts, sums, strict=True):
         add_clipped(part, factors, step, total.reshape(-1))
     return sums
+
+
+class ClippedSum:
+    """The sum of clipped messages that come a few at a time, on any thread.
+
+    Parameters
+    ----------
+    bound : VectorClip
+        The public radius.
+    shapes : sequence of tuples
+        Of the parts of a message.
+
+    Attributes
+    ----------
+    value : float64 array (D,)
+        The sum, part after part.
+    parts : list of float64 arrays
+        Views of it, one a part.
+
+    Guarantee: as `clipped_sum`. Sums of multiples of one step are exact, so that neither the order
+    in which messages come nor how they are divided shows in a bit.
+    """
+
+    def __init__(self, bound: VectorClip, shapes: Sequence[tuple[int, ...]]) -> None:
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        self.bound = bound
+        self.value: NDArray[np.float64] = np.zeros(ends[-1])
+        pieces = np.split(self.value, ends[:-1])
+        self.parts = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+        self._adding = threading.Lock()
+
+    def add(self, messages: Sequence[NDArray[np.float32]]) -> None:
+        """Clip messages, given in parts (b, …), and add them."""
+        with self._adding:
+            clipped_sum(self.bound, messages, into=self.parts)
+
+    def merge(self, sums: Sequence[NDArray[np.float64]]) -> None:
+        """Add sums, one a part, of messages that were clipped to the same radius elsewhere."""
+        with self._adding:
+            for part, other in zip(self.parts, sums, strict=True):
+                part += other
+
+    def clear(self) -> None:
+        """Begin anew."""
+        with self._adding:
+            self.value[:] = 0.0
 
 
 def _passes(size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:

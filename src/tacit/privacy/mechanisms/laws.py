@@ -16,7 +16,6 @@ import typing
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri
 
 from tacit._types import Array
 
@@ -178,6 +177,8 @@ class Coordinates:
         degrees = values.size - 1
         if self.heavy:
             return scatter <= 2 * degrees + 1.64 * math.sqrt(20 * degrees)
+        from scipy.special import chdtri
+
         return scatter <= float(chdtri(degrees, 0.05))
 
     def log_likelihood(self, noise: Array) -> Array:

@@ -34,21 +34,30 @@ class Release:
     ----------
     value
         What is published.
-    event
-        The dp-accounting event of this one release.
-    mechanism
-        Name of the mechanism.
-    sound
-        False if the mechanism is a published one that does not keep what ``event`` claims.
+    by
+        The mechanism, a frozen value.
     seeded
         True if the noise can be repeated, so that nothing is private.
     """
 
     value: Array
-    event: DpEvent
-    mechanism: str
-    sound: bool
+    by: Mechanism
     seeded: bool
+
+    @property
+    def event(self) -> DpEvent:
+        """The dp-accounting event of this one release; reading it imports dp-accounting."""
+        return self.by.event
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the mechanism."""
+        return self.by.name
+
+    @property
+    def sound(self) -> bool:
+        """False if the mechanism is a published one that does not keep what ``event`` claims."""
+        return self.by.sound
 
 
 class Mechanism(ABC):
@@ -148,13 +157,7 @@ class Mechanism(ABC):
 
     def release(self, value: ArrayLike, entropy: Entropy) -> Release:
         """Return the noisy value with the event that accounts for it."""
-        return Release(
-            value=self.perturbed(value, entropy),
-            event=self.event,
-            mechanism=self.name,
-            sound=self.sound,
-            seeded=not entropy.system,
-        )
+        return Release(self.perturbed(value, entropy), self, seeded=not entropy.system)
 
     def at_home(self, messages: Array, entropy: Entropy) -> Array:
         """Return what tasks (axis 0) hand out where they add the noise themselves."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaincinv
 
 from tacit._check import positive
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
@@ -56,6 +55,13 @@ def up(scale: float) -> float:
 
 
 _RARE = 1e-4  # how often noise passes its `ceiling`
+
+
+def _far(shape: float) -> float:
+    """Return the far quantile of a Gamma law (SciPy is imported on first need)."""
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(shape, 1 - _RARE))
 
 
 class AdditiveMechanism(Mechanism):
@@ -120,7 +126,7 @@ class Gaussian(AdditiveMechanism):
 
     def ceiling(self, size: int) -> float:
         """Return the far quantile of a χ² law of ``size`` degrees of freedom, scaled."""
-        return float(2 * gammaincinv(size / 2, 1 - _RARE)) * self.scale**2
+        return 2 * _far(size / 2) * self.scale**2
 
     def coordinates(self) -> Coordinates:
         """Return the normal law of an entry."""
@@ -200,7 +206,7 @@ class Laplace(AdditiveMechanism):
 
     def ceiling(self, size: int) -> float:
         """Return a bound of the far quantile: ‖z‖₂ ≤ ‖z‖₁, which is Gamma(size)."""
-        return float(self.scale * gammaincinv(size, 1 - _RARE)) ** 2
+        return (self.scale * _far(size)) ** 2
 
     def coordinates(self) -> Coordinates:
         """Return the two-sided exponential law of an entry."""
@@ -282,7 +288,7 @@ class GammaVector(AdditiveMechanism):
 
     def ceiling(self, size: int) -> float:
         """Return the far quantile: the norm is Gamma(size)."""
-        return float(self.scale * gammaincinv(size, 1 - _RARE)) ** 2
+        return (self.scale * _far(size)) ** 2
 
     @property
     def scale(self) -> float:

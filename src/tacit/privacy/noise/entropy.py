@@ -43,9 +43,13 @@ class Entropy(ABC):
 
     Guarantee: none by itself. Privacy guarantees assume words that nobody can predict; only a
     source with ``system = True`` claims that.
+
+    ``repeats`` says whether the source can say its words again, so that the order in which they
+    are asked for shows; one that does not may be asked by several threads at once.
     """
 
     system: ClassVar[bool]
+    repeats: ClassVar[bool] = True
 
     @abstractmethod
     def words(self, count: int) -> Words:
@@ -72,6 +76,7 @@ class SystemEntropy(Entropy):
     """
 
     system: ClassVar[bool] = True
+    repeats: ClassVar[bool] = False
 
     def words(self, count: int) -> Words:
         """Return ``count`` uniform words."""

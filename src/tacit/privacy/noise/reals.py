@@ -29,6 +29,7 @@ below `NORMAL_ERROR` = 2⁻⁴³.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -55,6 +56,7 @@ __all__ = [
 NORMAL_ERROR = 2.0**-43
 EXPONENTIAL_ERROR = 2.0**-43
 _START_BITS = 128
+_settling = threading.Lock()
 _LOW_WORD = np.uint64(1 << 45)
 _HIGH_WORD = np.uint64((1 << 64) - (1 << 45))
 
@@ -81,10 +83,14 @@ def endpoints(interval: Interval) -> tuple[Fraction, Fraction] | None:
 
 
 def settle(attempt: Callable[[int], Any]) -> Any:
-    """Return the first answer of ``attempt(bits)`` that is not None, doubling the precision."""
+    """Return the first answer of ``attempt(bits)`` that is not None, doubling the precision.
+
+    One at a time: mpmath keeps the precision, and constants it has computed, for all threads.
+    """
     bits = _START_BITS
-    while (answer := attempt(bits)) is None:
-        bits *= 2
+    with _settling:
+        while (answer := attempt(bits)) is None:
+            bits *= 2
     return answer
 
 

@@ -50,7 +50,7 @@ def finite(value: ArrayLike) -> Floats:
     """Return ``value`` as a float64 array, or raise if an entry is not finite (or absurd)."""
     array = np.asarray(value, dtype=np.float64)
     # A comparison is false for NaN, so this refuses NaN, infinities and overflow-prone values.
-    if not np.all(np.abs(array) <= _LARGEST):
+    if array.size and not (array.max() <= _LARGEST and array.min() >= -_LARGEST):
         raise InvalidInput("value: must be finite and at most 2**400; bound the messages first")
     return array
 
