@@ -56,7 +56,7 @@ __all__ = [
 NORMAL_ERROR = 2.0**-43
 EXPONENTIAL_ERROR = 2.0**-43
 _START_BITS = 128
-_settling = threading.Lock()
+_settling = threading.RLock()
 _LOW_WORD = np.uint64(1 << 45)
 _HIGH_WORD = np.uint64((1 << 64) - (1 << 45))
 
