@@ -134,6 +134,18 @@ def test_too_few_labels_of_a_kind_say_nothing_against_sharing():
     assert found[1] < 0
 
 
+def test_luck_with_some_rows_is_not_telling_labels_well():
+    """The same mean loss alone, and as much lost by sharing: a few rows' luck speaks softer."""
+    y = np.tile([1.0, 0.0], 40)
+    train = TaskSet.from_arrays(np.zeros((80, 4)), y, np.repeat([0, 1], 40))
+    evenly, by_luck = np.full(40, 0.25), np.where(np.arange(40) < 4, 2.5, 0.0)
+    lost = 0.016 + np.tile([0.05, -0.05], 40)  # two standard errors
+    own = np.concatenate([evenly, by_luck])
+    found = doubted(np.full(2, 5.0), train, own, own + lost)
+    assert found[0] < -7.0
+    assert found[1] > 2.0
+
+
 def test_own_losses_are_those_of_the_single_task_fit_without_the_row():
     train, _ = labelled(n_tasks=1, n_rows=80, steep=1.0)
     told = own_left_out(train, intercept=True, many=None)

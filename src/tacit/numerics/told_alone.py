@@ -30,6 +30,7 @@ __all__ = [
 
 _AGAINST = -8.0  # log-odds for what loses more labels than chance would
 _FEW_LABELS = 3  # of the rarer kind: fewer cannot say that labels are told well
+_UPPER_END = 2.0  # standard errors: some luck with a few rows is not telling labels well
 _BATCH_ROWS = 200_000
 _LOSS = LogisticLoss()
 
@@ -44,16 +45,18 @@ def doubted(odds: Array, tasks: TaskSet, own: Array, shared: Array) -> Array:
     own, shared : (N,) arrays
         Loss of every row when it is left out, of the own fits and of the shared models.
 
-    With a part t of the labels' entropy left by the own fit, odds for sharing count by t, and give
-    way where the shared model loses by more than t/(1 − t) standard errors: at once where labels
-    are told well alone, never where they are hardly told at all.
+    With a part t of the labels' entropy left by the own fit, at the upper end of what it may be
+    (two standard errors), odds for sharing count by t, and give way where the shared model loses by
+    more than t/(1 − t) standard errors: at once where labels are told well alone, never where they
+    are hardly told at all.
 
     Guarantee: row i depends on task i's rows and on public arguments only.
     """
     with quiet_arithmetic():
         positive = tasks.task_sums(np.asarray(tasks.y, dtype=np.float64))
         few = np.minimum(positive, tasks.counts - positive) < _FEW_LABELS
-        there = left_to_gain(tasks, tasks.task_sums(own) / tasks.amounts)
+        left = tasks.task_sums(own) + _UPPER_END * standard_error(tasks, own)
+        there = left_to_gain(tasks, left / tasks.amounts)
         there = np.where(few, 1.0, there)
         gain, doubt = tasks.task_sums(own - shared), standard_error(tasks, own - shared)
         lost = np.divide(-gain, doubt, out=np.zeros_like(gain), where=doubt > 0)
