@@ -31,7 +31,7 @@ from tacit.privacy.schedule import Schedule, in_turn
 from tacit.protocols.hierarchical import HierarchicalProtocol, Loudness
 from tacit.tasks import TaskSet
 
-FRAME = ("scale", "magnitude", "centre", "length")
+FRAME = ("scale", "magnitude", "level", "centre", "length")
 SILENT: dict[str, tuple[str, ...]] = {
     "nothing": (),
     "frame": FRAME,
