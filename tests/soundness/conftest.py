@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from tacit.cli._app import app
+from tacit.privacy import billboard
 
 SEVERAL = """
 import json, sys
@@ -75,3 +80,36 @@ def write_rows(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a command in this process and in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, code=0):
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == code, done.stderr
+        return done.stderr
+
+    return call
+
+
+@pytest.fixture
+def stop_at_second_release(monkeypatch):
+    """Return a context in which a run stops once its second release is written."""
+
+    @contextlib.contextmanager
+    def stopping():
+        made = billboard._write
+
+        def struck(path, postings):
+            made(path, postings)
+            if path.name == "00000001.npz":
+                raise RuntimeError("struck")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(billboard, "_write", struck)
+            yield
+
+    return stopping

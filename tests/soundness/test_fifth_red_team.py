@@ -9,11 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import tacit
-import tacit.privacy.billboard as module
-from tacit.cli._app import app
 from tacit.cli.run import fitting
 from tacit.cli.table.features import Feature, Intake
 from tacit.errors import InvalidInput, PrivacyLeak
@@ -23,19 +20,6 @@ from tacit.federation.terms import Terms
 from tacit.transfer.package import SourcePackage
 
 RANGES = ("--range", "a=-1:1", "--range", "b=-1:1")
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a command in this process and in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words, code=0):
-        done = CliRunner().invoke(app, [str(word) for word in words])
-        assert done.exit_code == code, done.stderr
-        return done.stderr
-
-    return call
 
 
 def _clinic(path: str, n_rows: int = 60) -> None:
@@ -137,19 +121,7 @@ def test_rows_left_out_are_stated_and_a_site_is_told_of_them():
     assert "0.0 is put there" in described(consent(_terms("low-rank", 0.0)), "s1")
 
 
-def _struck(monkeypatch):
-    """Let the process stop once the second release is written."""
-    made = module._write
-
-    def struck(path, postings):
-        made(path, postings)
-        if path.name == "00000001.npz":
-            raise RuntimeError("struck")
-
-    monkeypatch.setattr(module, "_write", struck)
-
-
-def test_a_file_of_two_formats_is_not_read_as_the_other_after_a_crash(run, monkeypatch):
+def test_a_file_of_two_formats_is_not_read_as_the_other_after_a_crash(run, stop_at_second_release):
     """One file may be a table as csv and another one as tsv."""
     draw = np.random.default_rng(1).standard_normal((40, 3)).round(3).tolist()
     lines = [f"P{n % 4},{x},{y},\tP{n % 4}\t{z}\t{x}" for n, (x, y, z) in enumerate(draw)]
@@ -157,8 +129,7 @@ def test_a_file_of_two_formats_is_not_read_as_the_other_after_a_crash(run, monke
     for suffix in ("csv", "tsv"):
         Path(f"rows.{suffix}").write_text(both, encoding="utf-8")
     given = ("--task", "party", "--target", "outcome", "--features", "x", "--yes")
-    with monkeypatch.context() as patch:
-        _struck(patch)
+    with stop_at_second_release():
         rounds = ("--method", "low-rank", "--rounds", "4")
         run("fit", "rows.csv", *given, *rounds, "--out", "run", code=1)
     config = Path("run/unfinished/config.toml")

@@ -9,29 +9,13 @@ import sqlite3
 import numpy as np
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent
-from typer.testing import CliRunner
 
 import tacit
-import tacit.privacy.billboard as module
-from tacit.cli._app import app
 from tacit.engines import Checkpoint
 from tacit.errors import LedgerError
 from tacit.privacy import Ledger
 
 GIVEN = ("--task", "party", "--target", "outcome", "--yes", "--quiet")
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a command in this process and in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words, code=0):
-        done = CliRunner().invoke(app, [str(word) for word in words])
-        assert done.exit_code == code, done.stderr
-        return done.stderr
-
-    return call
 
 
 def _gaps(name, rows):
@@ -109,27 +93,14 @@ def test_a_run_does_not_go_on_with_a_ledger_that_lacks_some_of_its_releases(tmp_
         assert [record.n_charges for record in ledger.runs()] == [4]
 
 
-def _interrupted(monkeypatch):
-    """Let the process stop once the second release is written."""
-    made = module._write
-
-    def struck(path, postings):
-        made(path, postings)
-        if path.name == "00000001.npz":
-            raise RuntimeError("struck")
-
-    monkeypatch.setattr(module, "_write", struck)
-
-
 @pytest.mark.parametrize("edited", ["config.toml", "data.sha256"])
 def test_noise_that_was_drawn_for_some_rows_does_not_go_on_with_others(
-    run, write_rows, tmp_path, monkeypatch, edited
+    run, write_rows, tmp_path, stop_at_second_release, edited
 ):
     """Row noise is drawn once: with a second target it would have been the same for both."""
     data = write_rows()
     rows = ("--set", "epsilon_rows=1", "--set", "target_bound=3", "--features", "x0")
-    with monkeypatch.context() as patch:
-        _interrupted(patch)
+    with stop_at_second_release():
         run("fit", data, *GIVEN, "--method", "low-rank", *rows, "--out", "run", code=1)
     place = tmp_path / "run" / "unfinished" / edited
     before, text = place.read_text(encoding="utf-8"), data.read_text(encoding="utf-8")
