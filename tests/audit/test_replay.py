@@ -8,11 +8,12 @@ import pytest
 import tacit
 from tacit.audit import canary_pairs, replace_row, replace_task, replay, replay_estimator, search
 from tacit.audit.errata import PrintedNode, SingleReleaseNode, asynchronous_sensitivity, node_data
-from tacit.audit.replay import Staged, change_in, declared_sensitivity
+from tacit.audit.replay import Replayed, Staged, change_in, declared_sensitivity, staged_by
 from tacit.errors import InvalidInput
 from tacit.losses import SquaredLoss
 from tacit.privacy.mechanisms import Exact, GammaVector, Gaussian, Laplace, TwoSidedWishart
-from tacit.privacy.schedule import Schedule
+from tacit.privacy.noise.entropy import SeededEntropy
+from tacit.privacy.schedule import Schedule, in_turn
 from tacit.privacy.unit import Norm, Unit
 from tacit.protocols._row_protection import RowProtection
 from tacit.protocols.mean_regularized import MeanRegularizedProtocol
@@ -83,6 +84,22 @@ def test_random_neighbours_stay_within_the_declaration_of(name, options, tasks):
     neighbour = replace_task(tasks, 3, X, 100 * rng.standard_normal(n_rows))
     estimator = getattr(tacit, name)(**{"epsilon": 1.0, **options})
     replay_estimator(estimator, tasks, neighbour).check()
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_home_alone_says_what_it_says_among_the_others_in(name, options, tasks, labelled_tasks):
+    data = labelled_tasks if name.endswith("Classifier") else tasks
+    estimator = getattr(tacit, name)(**{"epsilon": 1.0, **options})
+    for staged in staged_by(estimator, data, 0):
+        among, alone = Replayed(staged, data), Replayed(staged, data, only=3)
+        for call in in_turn(staged.schedule.rounds):
+            said = among.said(call)
+            np.testing.assert_array_equal(alone.said(call)[0], said[3])
+            noise = SeededEntropy(0).child("call", call.number)
+            release = among.released(among.aggregate(said, call), call, noise)
+            among.hear(release, call)
+            alone.hear(release, call)
+        np.testing.assert_array_equal(alone.models()[0], among.models()[3])
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])

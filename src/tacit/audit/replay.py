@@ -151,11 +151,16 @@ def replay(
 
 
 class Replayed:
-    """One side of a comparison: homes and what they have heard."""
+    """One side of a comparison: homes and what they have heard.
 
-    def __init__(self, staged: Staged, tasks: TaskSet) -> None:
+    ``only`` keeps one task's home, which hears what is released to all.
+    """
+
+    def __init__(self, staged: Staged, tasks: TaskSet, *, only: int | None = None) -> None:
         self.protocol, self.schedule = staged
-        self._start = self.protocol.start(tasks, np.arange(tasks.n_tasks))
+        self._kept = slice(None) if only is None else slice(only, only + 1)
+        at = np.arange(tasks.n_tasks)[self._kept]
+        self._start = self.protocol.start(tasks if only is None else tasks.take_tasks(at), at)
         self._begun: dict[Call, tuple[Any, Array]] = {}
         self.restart()
 
@@ -196,7 +201,7 @@ class Replayed:
         self._heard = True
         round, mechanism = self.schedule.rounds[call.round], self.schedule.mechanisms[call.round]
         if round.at_task:
-            self._home = self.protocol.keep(self._home, release, call)
+            self._home = self.protocol.keep(self._home, release[self._kept], call)
         if round.posted:
             self._public = self.protocol.read(self._public, release, call, mechanism)
 

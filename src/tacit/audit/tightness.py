@@ -34,14 +34,17 @@ _PILOT = 15
 
 
 class _Duel:
-    """One conversation after another, each on one of two neighbours, overheard by the attacker."""
+    """One conversation after another, each on one of two neighbours, overheard by the attacker.
+
+    Given the releases, all tasks but the canary say the same on either side, to the bit (the bit
+    attack sees to it), so that the second side is the canary alone.
+    """
 
     def __init__(self, staged: tuple[Staged, Staged], pair: CanaryPair, source: Entropy) -> None:
         self.pair = pair
         self._schedule = staged[0].schedule
-        self._sides = [
-            Replayed(own, data) for own, data in zip(staged, (pair.first, pair.second), strict=True)
-        ]
+        self._all = Replayed(staged[0], pair.first)
+        self._other = Replayed(staged[1], pair.second, only=pair.task)
         self._source = source
         self._held = 0
 
@@ -60,25 +63,24 @@ class _Duel:
         return float(second.mean() - first.mean()) / (spread or 1.0)
 
     def _conversation(self, which: int, entropy: Entropy) -> float:
-        schedule, total = self._schedule, 0.0
-        for side in self._sides:
-            side.restart()
+        schedule, at, total = self._schedule, self.pair.task, 0.0
+        self._all.restart()
+        self._other.restart()
         for call in in_turn(schedule.rounds):
-            said = [side.said(call) for side in self._sides]
+            first = self._all.said(call)
+            second = first.copy()
+            second[at] = self._other.said(call)[0]
             if schedule.adjacency is not Adjacency.REPLACE_ONE:
-                said[1] = said[1].copy()
-                said[1][self.pair.task] = 0.0
-            sums = [side.aggregate(one, call) for side, one in zip(self._sides, said, strict=True)]
-            release = self._sides[which].released(
-                sums[which], call, entropy.child("call", call.number)
-            )
-            for side in self._sides:
-                side.hear(release, call)
+                second[at] = 0.0
+            sums = [self._all.aggregate(said, call) for said in (first, second)]
+            release = self._all.released(sums[which], call, entropy.child("call", call.number))
+            self._all.hear(release, call)
+            self._other.hear(release, call)
             round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
             if not round.posted:
                 continue
             # Only the canary's own entry of what every task noises itself can tell.
-            own = self.pair.task if round.at_task else ...
+            own = at if round.at_task else ...
             total += log_ratio(mechanism, sums[0][own], sums[1][own], release[own])
         return total
 
