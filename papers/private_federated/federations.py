@@ -59,17 +59,13 @@ def _tagged() -> tuple[Array, AnyArray, AnyArray]:
     The source has no user ids, so a tag is a task, and a question may be in several.
     """
     data = datasets.load_stackex_cs()
-    order = np.argsort(data.tasks, kind="stable")
-    X, y, task = data.X[order], data.y[order], data.tasks[order]
-    _, first, counts = np.unique(task, return_index=True, return_counts=True)
-    rng, kept = np.random.default_rng(0), []
-    for start, count in zip(first, counts, strict=True):
-        own = start + np.arange(count)
+    rng, kept, tags = np.random.default_rng(0), [], []
+    for tag, fits in enumerate(np.asarray(data.y).T):
         for label in (0, 1):
-            found = own[y[own] == label]
-            kept.append(rng.permutation(found)[: _TAG_ROWS // 2])
-    chosen = np.concatenate(kept)
-    return _unit(X[chosen]), y[chosen].astype(int), task[chosen]
+            kept.append(rng.permutation(np.flatnonzero(fits == label))[: _TAG_ROWS // 2])
+            tags.append(np.full(len(kept[-1]), tag))
+    chosen, task = np.concatenate(kept), np.concatenate(tags)
+    return _unit(data.X[chosen]), np.asarray(data.y)[chosen, task].astype(int), task
 
 
 @functools.cache
