@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tacit
+from tacit.engines import Local
 from tacit.errors import InvalidInput
 
 jax = pytest.importorskip("jax", reason="needs the extra neural")
@@ -147,3 +149,17 @@ def test_every_method_ends_a_global_model_in_its_own_way():
     for number, one in enumerate(ends):
         for other in ends[number + 1 :]:
             assert np.abs(one - other).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["NeuralMeanRegularizedClassifier", "PrivateFedAvgRegressor"])
+@pytest.mark.parametrize("engine", ["local", Local(max_rows=3)], ids=["stack", "batches"])
+def test_tasks_of_one_row_fit_whoever_has_more(name, engine):
+    for counts in ([1, 1, 1], [9, 1, 1]):
+        task = np.repeat(np.arange(3), counts)
+        X = np.random.default_rng(0).standard_normal((len(task), 4))
+        y = X[:, 0] if name.endswith("Regressor") else (X[:, 0] > 0).astype(int)
+        classes = {} if name.endswith("Regressor") else {"classes": (0, 1)}
+        model = getattr(tacit, name)(1.0, n_rounds=2, engine=engine, random_state=0, **classes).fit(
+            X, y, tasks=task
+        )
+        assert np.isfinite(model.predict(X, tasks=task)).all()

@@ -84,7 +84,8 @@ def test_messages_of_several_threads_add_up_to_the_sum_of_all():
         list(pool.map(lambda i: total.add([part[i : i + 1] for part in parts]), range(40)))
     rest = ClippedSum(bound, [part.shape[1:] for part in parts])
     rest.add([part[40:] for part in parts])
-    total.merge(rest.parts)
+    total.merge(rest.parts, rest.count)
+    assert total.count == 60
     whole = clipped_sum(bound, parts)
     np.testing.assert_array_equal(total.value, np.concatenate([part.ravel() for part in whole]))
     assert all(np.shares_memory(part, total.value) for part in total.parts)

@@ -86,7 +86,7 @@ def hand_over(laid: ClippedSum, centre: Any, total: ClippedSum) -> None:
     """Add a sum of the kernel's layout to one of parameters in the order of leaves."""
     d, k = np.shape(centre["weight"])
     (lines,) = laid.parts
-    total.merge([lines[:k, d], lines[:k, :d].T])
+    total.merge([lines[:k, d], lines[:k, :d].T], laid.count)
 
 
 def parcels(

@@ -258,7 +258,7 @@ def _own_units(rows: StackedRows) -> tuple[StackedRows, AnyArray, AnyArray]:
     task = np.repeat(np.arange(len(counts)), counts)
     ends = np.cumsum(counts)
     own = np.asarray(rows.first)[task] + np.arange(len(task)) - (ends - counts)[task]
-    flat = X[own].reshape(len(own), -1)
+    flat = X[own].reshape(len(own), math.prod(X.shape[1:]))  # of no rows too
     shift, scale = (
         np.zeros((len(counts), flat.shape[1]), np.float32),
         np.ones(len(counts), np.float32),

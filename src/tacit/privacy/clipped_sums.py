@@ -131,6 +131,8 @@ class ClippedSum:
         The sum, part after part.
     parts : list of float64 arrays
         Views of it, one a part.
+    count : int
+        Messages in it.
 
     Guarantee: as `clipped_sum`. Sums of multiples of one step are exact, so that neither the order
     in which messages come nor how they are divided shows in a bit.
@@ -142,23 +144,31 @@ class ClippedSum:
         self.value: NDArray[np.float64] = np.zeros(ends[-1])
         pieces = np.split(self.value, ends[:-1])
         self.parts = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+        self.count = 0
         self._adding = threading.Lock()
 
     def add(self, messages: Sequence[NDArray[np.float32]]) -> None:
         """Clip messages, given in parts (b, …), and add them."""
         with self._adding:
+            self._grow(len(messages[0]) if messages else 0)
             clipped_sum(self.bound, messages, into=self.parts)
 
-    def merge(self, sums: Sequence[NDArray[np.float64]]) -> None:
-        """Add sums, one a part, of messages that were clipped to the same radius elsewhere."""
+    def merge(self, sums: Sequence[NDArray[np.float64]], count: int) -> None:
+        """Add sums, one a part, of ``count`` messages that were clipped to the same radius."""
         with self._adding:
+            self._grow(count)
             for part, other in zip(self.parts, sums, strict=True):
                 part += other
+
+    def _grow(self, count: int) -> None:
+        """Refuse more messages than add up exactly, before any is added."""
+        self.bound.check_count(self.count + count)
+        self.count += count
 
     def clear(self) -> None:
         """Begin anew."""
         with self._adding:
-            self.value[:] = 0.0
+            self.value[:], self.count = 0.0, 0
 
 
 def _passes(size: int) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -283,7 +283,8 @@ def _made(
         return PoissonGaussian(made.reach, strength, round.cohort.rate)
     if isinstance(round.noise, Distributed):
         return _in_shares(made, round, round.noise, n_tasks)
-    if isinstance(round.cohort, FixedSize) and n_tasks is not None:
+    # No draw of fixed size is amplified, so that any other noise is what it is for everyone.
+    if isinstance(round.cohort, FixedSize) and n_tasks is not None and type(made) is Gaussian:
         return FixedSizeGaussian(made.reach, strength, n_tasks, round.cohort.size)
     return made
 

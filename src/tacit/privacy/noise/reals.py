@@ -29,6 +29,7 @@ below `NORMAL_ERROR` = 2⁻⁴³.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -62,6 +63,15 @@ _HIGH_WORD = np.uint64((1 << 64) - (1 << 45))
 
 Floats = NDArray[np.float64]
 Interval = Any
+
+
+def _own_lock() -> None:
+    """Give a forked process a lock of its own: who held its parent's is not there to free it."""
+    global _settling
+    _settling = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_own_lock)
 
 
 @cache
