@@ -42,9 +42,10 @@ DATA = {"mnist": (datasets.load_mnist, 10), "femnist": (datasets.load_femnist, 6
 
 
 def images(name: str, *, pixels: bool, writers: int | None) -> tuple[Any, Any, Any]:
-    """Return rows, characters and writers; pixels lie in [0, 1]."""
+    """Return rows, characters and writers; pixels lie in [0, 1], 1 is ink."""
     data = DATA[name][0]()
-    X = (data.X.astype(np.float32) / np.float32(255)).reshape(-1, 28, 28)
+    ink = 255 - data.X if name == "femnist" else data.X
+    X = (ink.astype(np.float32) / np.float32(255)).reshape(-1, 28, 28)
     if not pixels:
         X = X.reshape(-1, 7, 4, 7, 4).sum(axis=(2, 4)) / np.float32(4)
     task = np.unique(data.tasks, return_inverse=True)[1]

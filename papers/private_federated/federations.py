@@ -32,7 +32,7 @@ class Federation:
 
 def _summed(X: AnyArray) -> Array:
     """Return images 28 × 28 added up in 7 × 7 squares, a public map with orthonormal rows."""
-    squares = (X.astype(np.float32) / np.float32(X.max())).reshape(-1, 7, 4, 7, 4)
+    squares = (X.astype(np.float32) / np.float32(255)).reshape(-1, 7, 4, 7, 4)
     added: Array = squares.sum(axis=(2, 4)).reshape(len(X), -1) / np.float32(4)
     return added
 
@@ -45,7 +45,8 @@ def _unit(X: AnyArray) -> Array:
 
 def _written(name: str) -> tuple[Array, AnyArray, AnyArray]:
     data = {"mnist": datasets.load_mnist, "femnist": datasets.load_femnist}[name]()
-    return _summed(data.X), data.y.astype(int), data.tasks
+    ink = 255 - data.X if name == "femnist" else data.X  # its paper is 255, MNIST's 0
+    return _summed(ink), data.y.astype(int), data.tasks
 
 
 def _sensed(name: str) -> tuple[Array, AnyArray, AnyArray]:

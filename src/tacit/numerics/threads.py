@@ -88,9 +88,14 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._inside = 0
         self._limit: Any = None
+        self._renew_lock()
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        """Have a lock that nobody holds: a forked process lacks the threads that held it."""
+        self._lock = threading.Lock()
 
     def __enter__(self) -> None:
         with self._lock:
