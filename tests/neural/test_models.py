@@ -22,14 +22,7 @@ from tacit.neural import (  # noqa: E402
     sensor_cnn,
     train_cohort,
 )
-from tacit.neural._layers import (  # noqa: E402
-    convolve,
-    dense,
-    halved,
-    lines_first,
-    pool,
-    rows_first,
-)
+from tacit.neural._layers import dense, halved, lines_first, rows_first  # noqa: E402
 
 READY = {
     "logistic": (multinomial_logistic(12, 3), (12,), 3),
@@ -64,39 +57,13 @@ def test_the_image_network_is_the_one_of_the_literature():
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 832 + 51_264 + 1_606_144 + 31_806
 
 
-@pytest.mark.parametrize(
-    ("shape", "kernel", "layout"),
-    [
-        ((2, 9, 8, 3), (5, 5), "NHWC/HWIO"),
-        ((2, 9, 8, 1), (5, 3), "NHWC/HWIO"),
-        ((2, 9, 3), (4,), "NHC/HIO"),
-        ((2, 9, 1), (5,), "NHC/HIO"),
-    ],
-)
-def test_patches_and_a_product_are_the_convolution_of_xla(shape, kernel, layout):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(shape, dtype=np.float32)
-    weight = rng.standard_normal((*kernel, shape[-1], 4), dtype=np.float32)
-    rows, weights = layout.split("/")
-    expected = jax.lax.conv_general_dilated(
-        x, weight, (1,) * len(kernel), "SAME", dimension_numbers=(rows, weights, rows)
-    )
-    found = convolve({"weight": weight}, lines_first(jnp.asarray(x)))
-    np.testing.assert_allclose(rows_first(found), expected.reshape(len(x), -1), atol=2e-5)
-
-
-def test_pooling_takes_the_maximum_of_squares_and_cuts_an_odd_edge():
-    x = np.random.default_rng(0).standard_normal((2, 5, 4, 3)).astype(np.float32)
-    expected = x[:, :4].reshape(2, 2, 2, 2, 2, 3).max(axis=(2, 4))
-    found = rows_first(pool(lines_first(jnp.asarray(x))))
-    np.testing.assert_array_equal(found, expected.reshape(2, -1))
-
-
 def pooled_by_xla(weight, x):
+    layout = ("NHWC", "HWIO", "NHWC") if x.ndim == 4 else ("NHC", "HIO", "NHC")
+    half = (1, *(2 for _ in x.shape[1:-1]), 1)
     rows = jax.lax.conv_general_dilated(
-        x, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        x, weight, (1,) * (x.ndim - 2), "SAME", dimension_numbers=layout
     )
-    return jax.lax.reduce_window(rows, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return jax.lax.reduce_window(rows, -jnp.inf, jax.lax.max, half, half, "VALID")
 
 
 def assert_close(found, expected, relative):
@@ -104,11 +71,23 @@ def assert_close(found, expected, relative):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=relative * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("shape", [(3, 14, 14, 32), (2, 9, 8, 12), (2, 2, 7, 8)])
-def test_fewer_products_give_the_pooled_convolution_and_its_gradients(shape):
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        ((3, 14, 14, 32), (5, 5)),
+        ((2, 9, 8, 12), (5, 5)),
+        ((2, 2, 7, 8), (5, 5)),
+        ((2, 16, 5, 9), (5, 5)),
+        ((2, 9, 8, 3), (5, 5)),
+        ((2, 9, 8, 1), (5, 3)),
+        ((2, 9, 3), (4,)),
+        ((2, 9, 1), (5,)),
+    ],
+)
+def test_few_products_give_the_pooled_convolution_of_xla_and_its_gradients(shape, kernel):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(shape, dtype=np.float32)
-    weight = rng.standard_normal((5, 5, shape[-1], 6), dtype=np.float32)
+    weight = rng.standard_normal((*kernel, shape[-1], 6), dtype=np.float32)
 
     def found(weight, x):
         return rows_first(halved({"weight": weight}, lines_first(x)))
@@ -116,7 +95,7 @@ def test_fewer_products_give_the_pooled_convolution_and_its_gradients(shape):
     def expected(weight, x):
         return pooled_by_xla(weight, x).reshape(len(x), -1)
 
-    back = rng.standard_normal((shape[0], shape[1] // 2 * (shape[2] // 2) * 6), dtype=np.float32)
+    back = rng.standard_normal(expected(weight, x).shape, dtype=np.float32)
 
     def all_of(form):
         outputs, pull = jax.vjp(form, weight, x)
@@ -127,6 +106,14 @@ def test_fewer_products_give_the_pooled_convolution_and_its_gradients(shape):
     )
     assert_close(got, wanted, 1e-5)
     assert_close(slopes, wanted_slopes, 2e-5)
+
+
+def test_equal_entries_of_a_square_share_its_gradient():
+    weight = np.zeros((5, 5, 1, 1), np.float32)
+    weight[2, 2] = 1
+    x = np.array([[3, 3], [1, 3]], np.float32).reshape(1, 2, 2, 1)
+    slope = jax.grad(lambda x: jnp.sum(halved({"weight": weight}, lines_first(x))))(x)
+    np.testing.assert_array_equal(slope.ravel(), [0.5, 0.25, 0, 0.25])
 
 
 @pytest.mark.parametrize("n_rows", [3, 40])

@@ -2,8 +2,8 @@
 
 XLA's own convolution is an order of magnitude slower inside a loop on a CPU (jax-ml/jax#12868),
 and local training is a loop. Between convolutions images stand lines first, (height, n, width,
-channels): neighbouring lines of all images are then one block of memory, and a kernel's lines are
-products with shifted views of one matrix instead of copies. A signal is an image of one line.
+channels): neighbouring lines of all images are then one block of memory. A signal is an image of
+one line.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tacit.neural._winograd import WIDTH, corners
+from tacit.neural._winograd import WIDTH, squares
 
-__all__ = ["Layer", "convolve", "dense", "halved", "initial", "lines_first", "pool", "rows_first"]
+__all__ = ["Layer", "dense", "halved", "initial", "lines_first", "rows_first"]
 
 Layer = Mapping[str, Any]
 _ROWS = 16
@@ -78,60 +78,81 @@ def rows_first(x: Any) -> Any:
     return x.transpose(1, 0, 2, 3).reshape(x.shape[1], -1)
 
 
-def _padded(x: Any, axis: int, width: int) -> Any:
-    before = (width - 1) // 2
+def _larger_backward(axis: int, x: Any, slope: Any) -> tuple[Any]:
+    a, b = (jax.lax.index_in_dim(x, k, axis, keepdims=False) for k in range(2))
+    tie = jnp.where(a == b, 0.5, 0.0)
+    # A stack, not an entry chosen by place: that compiles to vector loops.
+    return (
+        jnp.stack(
+            [jnp.where(a > b, slope, tie * slope), jnp.where(b > a, slope, tie * slope)], axis
+        ),
+    )
+
+
+def _larger_of(x: Any, axis: int) -> Any:
+    return jnp.maximum(*(jax.lax.index_in_dim(x, k, axis, keepdims=False) for k in range(2)))
+
+
+_larger: Any = jax.custom_vjp(_larger_of, nondiff_argnums=(1,))
+_larger.defvjp(lambda x, axis: (_larger_of(x, axis), x), _larger_backward)
+
+
+def _seen(x: Any, axis: int, width: int, step: int) -> Any:
+    """Return beside every ``step``-th entry's channels all that ``step`` outputs see of ``axis``.
+
+    The border is filled with zeros, and entries left over by ``step`` are cut.
+    """
+    count, before = x.shape[axis] // step, (width - 1) // 2
     padding = [(0, 0)] * x.ndim
     padding[axis] = (before, width - 1 - before)
-    return jnp.pad(x, padding)
+    x, end = jnp.pad(x, padding), step * (count - 1) + 1
+    taken = [
+        jax.lax.slice_in_dim(x, tap, tap + end, step, axis=axis) for tap in range(width + step - 1)
+    ]
+    return jnp.concatenate(taken, axis=-1)  # (…, taps · channels), the weights' own order
 
 
-def _shifted(x: Any, axis: int, width: int) -> Any:
-    """Return beside every entry's channels those of the next ``width`` − 1 along ``axis``."""
-    length = x.shape[axis] - width + 1
-    shifts = [jax.lax.slice_in_dim(x, s, s + length, axis=axis) for s in range(width)]
-    return jnp.concatenate(shifts, axis=-1)  # (…, width · channels), the weights' own order
+def _by_patches(weight: Any, x: Any) -> Any:
+    """Return `halved` as one product: all outputs of a square are columns of its patch.
 
-
-def convolve(layer: Layer, x: Any) -> Any:
-    """Return the convolution (same size, no bias) of ``x``, lines first, zeros beyond the border.
-
-    Weights are (height, width, in, out), of a signal (width, in, out).
+    A patch is what the square's outputs see together, which is less than their patches one by one.
     """
-    weight = layer["weight"]
-    weight = weight if weight.ndim == 4 else weight[None]
-    tall, wide, channels, outputs = weight.shape
-    lines, n, width, _ = x.shape
-    patches = _shifted(_padded(_padded(x, 0, tall), 2, wide), 2, wide)
-    if channels == 1:  # a line of the kernel alone would be too narrow a product
-        patches, weight = _shifted(patches, 0, tall), weight.reshape(1, -1, 1, outputs)
-    block = n * width
-    flat = patches.reshape(len(patches) * block, -1)
-    sums = sum(
-        flat[line * block : (line + lines) * block] @ part.reshape(-1, outputs)
-        for line, part in enumerate(weight)
+    tall, wide, _, outputs = weight.shape
+    high, broad = (1 if x.shape[axis] == 1 else 2 for axis in (0, 2))
+    patches = _seen(_seen(x, 2, wide, broad), 0, tall, high)
+    columns = jnp.stack(
+        [
+            jnp.pad(weight, ((i, high - 1 - i), (j, broad - 1 - j), (0, 0), (0, 0)))
+            for i in range(high)
+            for j in range(broad)
+        ],
+        axis=3,
     )
-    return sums.reshape(lines, n, width, outputs)
+    flat = patches.reshape(-1, patches.shape[-1])
+    found = flat @ columns.reshape(-1, high * broad * outputs)
+    found = found.reshape(*patches.shape[:3], high, broad, outputs)
+    found = found[:, :, :, 0] if high == 1 else _larger(found, 3)
+    return found[:, :, :, 0] if broad == 1 else _larger(found, 3)
 
 
-def pool(x: Any) -> Any:
-    """Halve height and width of ``x``, lines first, by the maximum; an odd last entry is cut."""
-    for axis in (0, 2):
-        if x.shape[axis] == 1:
-            continue
-        half = x.shape[axis] // 2
-        x = jax.lax.slice_in_dim(x, 0, 2 * half, axis=axis)
-        pairs = x.reshape(*x.shape[:axis], half, 2, *x.shape[axis + 1 :])
-        x = jnp.maximum(
-            jax.lax.index_in_dim(pairs, 0, axis + 1, keepdims=False),
-            jax.lax.index_in_dim(pairs, 1, axis + 1, keepdims=False),
-        )
-    return x
+def _by_squares(weight: Any, x: Any) -> Any:
+    """Return `halved` with the fewer products of `tacit.neural._winograd`."""
+    lines, n, width, _ = x.shape
+    found = squares(weight, x)
+    _, _, tall, _, wide, outputs = found.shape
+    found = _larger(_larger(found.reshape(2, 2, 2, 2, *found.shape[2:]), 3), 1)
+    found = found.transpose(2, 0, 3, 4, 1, 5).reshape(2 * tall, n, 2 * wide, outputs)
+    return found[: lines // 2, :, : width // 2]
 
 
 def halved(layer: Layer, x: Any) -> Any:
-    """Return the convolution of ``x``, lines first, halved by maximum pooling (no bias)."""
+    """Return the convolution of ``x``, lines first, halved by maximum pooling (no bias).
+
+    Weights are (height, width, in, out), of a signal (width, in, out), whose one line stays one;
+    there are zeros beyond the border, and an odd last line or column is cut after the convolution.
+    """
     weight = layer["weight"]
-    if weight.shape[:-2] == (WIDTH, WIDTH) and weight.shape[-2] >= _FEWEST:
-        a, b, c, d = corners(weight, x)
-        return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
-    return pool(convolve(layer, x))
+    weight = weight if weight.ndim == 4 else weight[None]
+    if weight.shape[:2] == (WIDTH, WIDTH) and weight.shape[2] >= _FEWEST:
+        return _by_squares(weight, x)
+    return _by_patches(weight, x)
