@@ -72,8 +72,10 @@ class _Duel:
             second[at] = self._other.said(call)[0]
             if schedule.adjacency is not Adjacency.REPLACE_ONE:
                 second[at] = 0.0
-            sums = [self._all.aggregate(said, call) for said in (first, second)]
-            release = self._all.released(sums[which], call, entropy.child("call", call.number))
+            # Each with its own schedule: one that was made from the data would show.
+            sums = [self._all.aggregate(first, call), self._other.aggregate(second, call)]
+            own_noise = (self._all, self._other)[which].released
+            release = own_noise(sums[which], call, entropy.child("call", call.number))
             self._all.hear(release, call)
             self._other.hear(release, call)
             round, mechanism = schedule.rounds[call.round], schedule.mechanisms[call.round]
@@ -109,7 +111,8 @@ def audit_at_worst(
         ε; a few more for every candidate choose the pair.
 
     The protocol, schedule and mechanisms are those that a fit on each neighbour stages; what homes
-    do with the releases afterwards costs nothing and is left out.
+    do with the releases afterwards costs nothing and is left out. Of the second neighbour the
+    canary alone is run: a leak by way of what others say is for the bit attack and `replay`.
 
     Guarantee: `AuditResult`'s; what is chosen is chosen on conversations that are not counted.
     """

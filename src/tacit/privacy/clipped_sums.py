@@ -150,20 +150,18 @@ class ClippedSum:
     def add(self, messages: Sequence[NDArray[np.float32]]) -> None:
         """Clip messages, given in parts (b, …), and add them."""
         with self._adding:
-            self._grow(len(messages[0]) if messages else 0)
+            count = len(messages[0]) if messages else 0
+            self.bound.check_count(self.count + count)
             clipped_sum(self.bound, messages, into=self.parts)
+            self.count += count
 
     def merge(self, sums: Sequence[NDArray[np.float64]], count: int) -> None:
         """Add sums, one a part, of ``count`` messages that were clipped to the same radius."""
         with self._adding:
-            self._grow(count)
+            self.bound.check_count(self.count + count)
             for part, other in zip(self.parts, sums, strict=True):
                 part += other
-
-    def _grow(self, count: int) -> None:
-        """Refuse more messages than add up exactly, before any is added."""
-        self.bound.check_count(self.count + count)
-        self.count += count
+            self.count += count
 
     def clear(self) -> None:
         """Begin anew."""
