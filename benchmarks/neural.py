@@ -1,18 +1,19 @@
 """Clients per second and peak memory of cohort training, against other frameworks in one run.
 
 ``python benchmarks/neural.py`` makes an environment for every side (with uv if it is there, else
-venv and pip; under ``--cache``), starts all of them, and asks each in turns for one round, so that
-all see the same load; it prints a table a model and writes ``benchmarks/results/neural.json``.
+venv and pip; under ``--cache``), starts all of them, and asks each in turns for rounds one after
+another until half a second has passed (one round at least), so that all see the same load; it
+prints a table a model and writes ``benchmarks/results/neural.json``.
 A side that cannot be installed or started is left out, and the table says so.
 
 A round is a cohort of 50 clients of 40 images each, one local epoch in batches of 10, updates
 clipped, summed and noised. Models: the two-convolution network (5×5, 32 and 64, dense 512) and
 multinomial logistic regression (784 × 62). The first round, from the start of the process, is
 stated apart. Beside clients per second of the clock stand clients per second of processor time,
-over all rounds: on a machine that others use too, the latter say more. The system counts it in
-ticks of 10 ms, so that the logistic model needs ``--turns 20`` or more. The share of peak counts
+over all rounds: on a machine that others use too, the latter say more. The share of peak counts
 the operations of plain convolutions, whoever needs fewer, against numpy's product on one core.
-Memory is the proportional set size of the side's processes, at its largest.
+Memory is the proportional set size of the side's processes, at its largest in the first round and
+in two that are not timed, as asking for it keeps a processor busy.
 PyTorch sides run once with one thread and once with all; the better one counts for the ratios.
 """
 
@@ -39,7 +40,7 @@ import numpy as np
 HERE = Path(__file__).parent
 TORCH = "torch>=2.6"
 SIDES = {
-    "tacit": [f"{HERE.parent}[neural]"],
+    "tacit": ["-e", f"{HERE.parent}[neural]"],  # this code, however old the environment is
     "pfl": ["pfl[pytorch]>=0.5", TORCH],
     "fedjax": ["fedjax>=0.0.17"],
     "flower": ["flwr[simulation]>=1.20", TORCH],
@@ -47,6 +48,8 @@ SIDES = {
 }
 ONE_THREAD_TOO = ("pfl", "torch")
 COHORT, IMAGES = 50, 40
+SPELL = 0.5  # seconds of rounds one after another, as a training has them
+WATCHED = 2  # rounds whose memory is looked at
 BY = ("clients/s", "a core-second")
 # Multiply-adds of one image, forward; a step takes about three times as many.
 PRODUCTS = {"cnn": 784 * 25 * 32 + 196 * 800 * 64 + 3136 * 512 + 512 * 62, "logistic": 784 * 62}
@@ -131,7 +134,7 @@ class Side:
     """One framework in its own process, one round at a time."""
 
     def __init__(self, name: str, python: Path, model: str, threads: int) -> None:
-        self.name, self.seconds, self.worked, self.peak = name, [], [], 0
+        self.name, self.seconds, self.worked, self.peak = name, [], 0.0, 0
         several = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         self.process = subprocess.Popen(
             [str(python), str(HERE / "neural_sides" / f"{name.split()[0]}_side.py"), model],
@@ -146,11 +149,18 @@ class Side:
 
     def start(self) -> bool:
         """Wait for the first round; return whether it was finished."""
-        self.cold = self._answer()
+        self.cold = self._watched()
         return self.cold is not None
 
     def _answer(self) -> float | None:
-        """Return the seconds the side reports, watching its memory meanwhile; None at its end."""
+        """Return the seconds the side reports; None at its end."""
+        for line in self.process.stdout:
+            if line.startswith("@@"):
+                return float(line[2:])
+        return None
+
+    def _watched(self) -> float | None:
+        """Return the answer, watching the side's memory meanwhile."""
         over = threading.Event()
 
         def watch() -> None:
@@ -162,23 +172,32 @@ class Side:
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            for line in self.process.stdout:
-                if line.startswith("@@"):
-                    return float(line[2:])
-            return None
+            return self._answer()
         finally:
             over.set()
             watcher.join()
 
-    def round(self) -> None:
-        """Ask for one round."""
-        before = processor_seconds(self.process.pid)
+    def _ask(self) -> None:
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        seconds = self._answer()
-        if seconds is not None:
+
+    def rounds(self) -> None:
+        """Ask for rounds until their time has passed."""
+        before, spell = processor_seconds(self.process.pid), 0.0
+        while spell < SPELL:
+            self._ask()
+            seconds = self._answer()
+            if seconds is None:
+                return
             self.seconds.append(seconds)
-            self.worked.append(processor_seconds(self.process.pid) - before)
+            spell += seconds
+        self.worked += processor_seconds(self.process.pid) - before
+
+    def watch(self) -> None:
+        """Ask for rounds that are not timed, for their memory."""
+        for _ in range(WATCHED):
+            self._ask()
+            self._watched()
 
     def close(self, patience: float = 30.0) -> None:
         """End the process, and those it started and left behind (Ray's)."""
@@ -220,7 +239,9 @@ def measure(model: str, pythons: dict[str, Path], turns: int, peak: float) -> li
                 sides.pop().close()
         for _ in range(turns):
             for side in sides:
-                side.round()
+                side.rounds()
+        for side in sides:
+            side.watch()
         patience = 30.0
     finally:
         for side in sides:
@@ -229,7 +250,7 @@ def measure(model: str, pythons: dict[str, Path], turns: int, peak: float) -> li
     rows = []
     for side in sides:
         rate = COHORT / statistics.median(side.seconds) if side.seconds else float("nan")
-        worked = COHORT * len(side.worked) / sum(side.worked) if any(side.worked) else float("nan")
+        worked = COHORT * len(side.seconds) / side.worked if side.worked else float("nan")
         rows.append(
             {
                 "model": model,
@@ -278,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=["cnn", "logistic"], choices=PRODUCTS)
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES)
-    parser.add_argument("--turns", type=int, default=9, help="rounds of each side")
+    parser.add_argument("--turns", type=int, default=9, help="how often each side is asked")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "tacit" / "peers")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "neural.json")
     chosen = parser.parse_args()

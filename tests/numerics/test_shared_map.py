@@ -1,6 +1,8 @@
 """Products of all models with one small matrix, and the threads they run on."""
 
+import contextlib
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -63,6 +65,49 @@ def test_a_parallel_map_keeps_the_order_and_may_be_nested():
 def test_an_error_in_any_item_is_raised():
     with pytest.raises(ZeroDivisionError):
         parallel_map(lambda i: 1 / (i - 7), range(20))
+
+
+@pytest.fixture
+def several_processors():
+    allowed = getattr(os, "sched_getaffinity", lambda _: {0})(0)
+    if len(allowed) < 2:
+        pytest.skip("one processor only")
+    return allowed
+
+
+@pytest.fixture
+def several_threads(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+def test_no_two_threads_of_a_map_share_a_processor(several_threads, several_processors):
+    together = threading.Barrier(2)
+
+    def placed(item):
+        if item < 2:
+            together.wait(10)
+        return threading.get_ident(), frozenset(os.sched_getaffinity(0))
+
+    found = set(parallel_map(placed, range(20)))
+    assert len(found) == len({thread for thread, _ in found}) > 1
+    assert frozenset.union(*(places for _, places in found)) == several_processors
+    assert sum(len(places) for _, places in found) == len(several_processors)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_caller_has_all_its_processors_again(several_threads, several_processors, fails):
+    with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
+        parallel_map(lambda i: 1 / (i - 7 * fails + 0.5 * (not fails)), range(20))
+    assert os.sched_getaffinity(0) == several_processors
+
+
+def test_an_inner_map_has_the_processors_of_its_thread(several_threads, several_processors):
+    def outer(_):
+        mine = os.sched_getaffinity(0)
+        inner = parallel_map(lambda _: frozenset(os.sched_getaffinity(0)), range(20))
+        return all(places <= mine for places in inner) and os.sched_getaffinity(0) == mine
+
+    assert all(parallel_map(outer, range(20)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
