@@ -127,7 +127,7 @@ def test_score_rounds_without_noise_find_where_the_scores_vanish():
     reading = MeanReading.at(np.zeros(9))
     for _ in range(design.n_scores):
         scores = 100 * pull * (target - reading.mean) / root
-        reading = reading.after(scores, root, 100, design)
+        reading = reading.after(scores, 0.0, root, 100, design, 8)
     np.testing.assert_allclose(reading.mean, target, atol=0.05)
     settled, noise = reading.settled(0.0, root, 100, design, 8)
     np.testing.assert_allclose(settled, reading.mean)
@@ -142,7 +142,7 @@ def test_a_mean_that_is_all_noise_is_nearly_all_shrunk_away():
         for _ in range(design.n_scores):
             pulled = -0.5 / design.step * reading.mean
             noise = 2.0 * rng.normal(size=9)
-            reading = reading.after(100 * pulled + 100 * noise, root, 100, design)
+            reading = reading.after(100 * (pulled + noise), 200.0, root, 100, design, 8)
         mean, _ = reading.settled(200.0, root, 100, design, 8)
         kept.append(0.0 if mean is None else np.linalg.norm(mean) / np.linalg.norm(reading.mean))
     # Positive-part James–Stein keeps about 2/p = 0.22 of pure noise on average.
@@ -156,7 +156,7 @@ def _walked(pull, noise, rng, *, level=0.0, size=40):
     reading, target = MeanReading.at(np.zeros(size + 1)), np.r_[np.zeros(size), level]
     for _ in range(design.n_scores):
         scores = pull * (target - reading.mean) + noise * rng.normal(size=size + 1)
-        reading = reading.after(100 * scores, root, 100, design)
+        reading = reading.after(100 * scores, 100 * noise, root, 100, design, size)
     return reading, root, design
 
 
@@ -175,9 +175,54 @@ def test_noise_left_in_the_mean_of_labels_is_read_off_the_scores(pull):
     rng, told, true = np.random.default_rng(41), [], []
     for _ in range(30):
         reading, root, design = _walked(pull, 0.15, rng)
-        told.append(reading.settled(15.0, root, 100, design, 40)[1])
+        told.append(reading.settled(15.0, root, 100, design, 40)[1] / design.shorten)
         true.append(np.sqrt(np.mean(reading.mean[:-1] ** 2)))
     assert np.mean(told) == pytest.approx(np.mean(true), rel=0.4)
+
+
+def _scored(pull, noise, rng, target, *, loudness=0.01):
+    """Return the score rounds of labels that take back ``pull`` of an error, and their plan."""
+    design, size = _plan(noise=loudness, loss="logistic"), target.size - 1
+    reading, root = MeanReading.at(np.zeros(size + 1)), np.ones(size + 1)
+    for _ in range(design.n_scores):
+        scores = pull * (target - reading.mean) + noise * rng.normal(size=size + 1)
+        reading = reading.after(100 * scores, 100 * noise, root, 100, design, size)
+    return reading, design
+
+
+@pytest.mark.parametrize("pull", [0.03, 0.1, 0.5])
+def test_tasks_of_a_few_labels_find_their_mean_too(pull):
+    """Steps of one length would leave three quarters of the way where tasks know next to nothing."""
+    target = np.r_[np.random.default_rng(43).normal(size=40), 0.0]
+    reading, _ = _scored(pull, 0.001, np.random.default_rng(44), target)
+    assert np.linalg.norm(reading.mean - target) < 0.15 * np.linalg.norm(target)
+
+
+def test_labels_steps_are_no_longer_than_their_noise_allows():
+    rng, target = np.random.default_rng(45), np.zeros(41)
+    for noise in (0.05, 0.5):
+        reading, design = _scored(0.03, noise, rng, target, loudness=0.3)
+        step = reading.steps[-1][0]
+        assert design.step <= step
+        assert step == design.step or step * noise / math.sqrt(design.n_scores) < 0.11
+
+
+def test_a_level_keeps_its_step():
+    reading, design = _scored(0.03, 0.001, np.random.default_rng(46), np.zeros(41))
+    assert reading.steps[-1][0] > 5 * design.step
+    assert {steps[-1] for steps in reading.steps} == {design.step}
+
+
+def test_the_mean_of_labels_is_shortened_by_what_a_wide_prior_adds():
+    narrow, wide = _plan(noise=0.3, loss="logistic"), _plan(noise=0.01, loss="logistic")
+    assert narrow.shorten == 1.0
+    assert _plan(noise=0.01).shorten == 1.0  # numbers
+    target = np.r_[np.full(40, 0.5), -3.0]
+    reading, _ = _scored(0.3, 1e-9, np.random.default_rng(47), target)
+    mean, _ = reading.settled(1e-7, np.ones(41), 100, wide, 40)
+    np.testing.assert_allclose(mean[:-1], wide.shorten * reading.mean[:-1], rtol=1e-6)
+    assert mean[-1] == pytest.approx(reading.mean[-1])
+    assert wide.shorten == pytest.approx(math.sqrt((1 + 0.346 * 2) / (1 + 0.346 * 10)), rel=1e-3)
 
 
 def test_a_sparse_mean_keeps_the_few_and_an_even_one_all():

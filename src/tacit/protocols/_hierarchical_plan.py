@@ -68,6 +68,8 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 # Numbers pull the mean back much alike. Labels do by how many there are of the rarer kind.
 _PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
+# How labels' log-odds usually differ among tasks, and what that takes from them.
+_DIFFER, _PROBIT = 2.0, (16 * math.sqrt(3) / (15 * math.pi)) ** 2
 # A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
 # learns alone must not seem to know less of it than others do.
 FREE_LEVEL = {"squared": 1e3, "logistic": 1.0}
@@ -147,6 +149,8 @@ class Plan:
         Score rounds point that many mean scores away from where they were asked.
     pull : float or None
         Part of an error in the mean that scores take back, None to be read off the scores.
+    shorten : float
+        The mean that scores settle on, times this, is what tasks are drawn to.
     spreads : bool
         Whether features' relative spreads stand beside the votes on their scale.
     """
@@ -159,6 +163,7 @@ class Plan:
     level: float = 10.0
     step: float = 1.6
     pull: float | None = None
+    shorten: float = 1.0
     spreads: bool = True
 
     @property
@@ -233,7 +238,18 @@ def plan(
         level=_SCORED_LEVEL[loss],
         spreads=spreads,
         pull=_PULL if loss == "squared" else None,
+        shorten=1.0 if loss == "squared" else _shorten(ratio),
     )
+
+
+def _shorten(ratio: float) -> float:
+    """Return how much too long labels' mean is where tasks may differ by this ratio.
+
+    ``ratio`` is the variance of a row's log-odds under the prior around the mean. Labels are told
+    by log-odds averaged over that prior, which are shorter by √(1 + ratio·(16√3/(15π))²) (MacKay
+    1992): a prior that is wider than tasks differ makes the mean longer by as much.
+    """
+    return min(1.0, math.sqrt((1 + _PROBIT * _DIFFER) / (1 + _PROBIT * ratio)))
 
 
 def _visible(pattern: str, loudness: Loudness, d: int) -> bool:

@@ -51,6 +51,8 @@ _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # Part of an error in the mean that the next scores take back: to choose from, usually, and how far
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
+_ROUNDS_OF_STEP = 2  # beyond which the step follows the scores
+_NOISE_OF_STEPS = 0.1  # deviations of the prior that noise may move the mean's coordinates
 # Slopes of a mean: shares that may be large, and the size of the others relative to them; the
 # chance that there are none.
 _SHARES, _SMALL, _NONE = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2, 0.5
@@ -163,6 +165,10 @@ class MeanReading:
     μ_t + step·R·(mean score), and μ_{t+1} is the average of all that was pointed to, later rounds
     counting more. The noise of a round is averaged down with the others', and nothing is ever
     followed far: plain steps, or momentum, diverge at ε = 1.
+
+    Tasks of a few labels take back a small part κ of an error in the mean, and steps of one length
+    would leave most of it after all rounds. Where κ is not known beforehand the step on slopes is
+    1/κ, with the κ that the releases so far speak for.
     """
 
     start: Array
@@ -170,6 +176,7 @@ class MeanReading:
     weight: float = 0.0
     means: tuple[Array, ...] = ()  # before each round
     scores: tuple[Array, ...] = ()  # mean scores at them, as released
+    steps: tuple[Array, ...] = ()  # (p,) each
 
     @classmethod
     def at(cls, start: Array) -> MeanReading:
@@ -181,20 +188,28 @@ class MeanReading:
         """Rounds held."""
         return len(self.means)
 
-    def after(self, total: Array, root: Array, n_tasks: int, plan: Plan) -> MeanReading:
+    def after(
+        self,
+        total: Array,
+        deviation: float,
+        root: Array,
+        n_tasks: int,
+        plan: Plan,
+        n_features: int,
+    ) -> MeanReading:
         """Return the reading with one more round's sum of scores."""
-        score = total / n_tasks
-        pointed = self.mean + plan.step * root * score
-        weight = (self.rounds + 1.0) ** plan.power
+        score, slopes = total / n_tasks, slice(0, n_features)
+        heard = replace(self, means=(*self.means, self.mean), scores=(*self.scores, score))
+        steps = np.full(root.size, plan.step)
+        if plan.pull is None and heard.rounds > _ROUNDS_OF_STEP:
+            noise = deviation / n_tasks
+            longest = _NOISE_OF_STEPS * math.sqrt(plan.n_scores) / max(noise, 1e-12)
+            pull = heard._pull(slopes, root, noise)
+            steps[slopes] = max(plan.step, min(1 / pull, longest))
+        weight = heard.rounds**plan.power
         whole = self.weight + weight
-        mean = (self.weight * self.mean + weight * pointed) / whole
-        return replace(
-            self,
-            mean=mean,
-            weight=whole,
-            means=(*self.means, self.mean),
-            scores=(*self.scores, score),
-        )
+        mean = (self.weight * self.mean + weight * (self.mean + steps * root * score)) / whole
+        return replace(heard, mean=mean, weight=whole, steps=(*self.steps, steps))
 
     def settled(
         self, deviation: float, root: Array, n_tasks: int, plan: Plan, n_features: int
@@ -211,11 +226,11 @@ class MeanReading:
         noise = self._noise(slice(0, n_features), root, deviation / n_tasks, plan)
         if _kept_by_noise(moved, noise) == 0:
             return None, noise
-        found = sparse_mean(slopes, noise)
+        found = plan.shorten * sparse_mean(slopes, noise)
         if levels.size:
             left = self._noise(slice(n_features, None), root, deviation / n_tasks, plan)
             found = np.concatenate([found, _kept_by_noise(levels, left) * levels], axis=-1)
-        return self.start + root * found, noise
+        return self.start + root * found, plan.shorten * noise
 
     def _noise(self, part: slice, root: Array, noise: float, plan: Plan) -> float:
         """Return the deviation of the noise left on a coordinate of the mean.
@@ -223,17 +238,18 @@ class MeanReading:
         Tasks that know their models take back a part κ of every error in the mean with the next
         round's scores; those that know nothing of them take back none, and noise walks at random.
         """
-        pull = plan.pull
-        if pull is None:
-            steps = [(mean - self.start) / root for mean in self.means]
-            places = np.stack([step[..., part].ravel() for step in steps])
-            scores = np.stack([score[..., part].ravel() for score in self.scores])
-            pull = likely_pull(places, scores, noise)
+        pull = self._pull(part, root, noise) if plan.pull is None else plan.pull
         weights = np.arange(1.0, self.rounds + 1) ** plan.power
         left = 0.0
-        for gain in plan.step * weights / np.cumsum(weights):
+        for gain in np.stack(self.steps)[:, part][:, 0] * weights / np.cumsum(weights):
             left = left * (1 - pull * gain) ** 2 + gain**2
         return noise * math.sqrt(left)
+
+    def _pull(self, part: slice, root: Array, noise: float) -> float:
+        moved = [(mean - self.start) / root for mean in self.means]
+        places = np.stack([place[..., part].ravel() for place in moved])
+        scores = np.stack([score[..., part].ravel() for score in self.scores])
+        return likely_pull(places, scores, noise)
 
 
 def likely_pull(places: Array, scores: Array, noise: float) -> float:

@@ -278,13 +278,13 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         root = np.append(
             np.full(self.n_features, math.sqrt(self.plan.slope)), [1.0] * self.fit_intercept
         )
-        reading = known(public.reading).after(values * public.length, root, self.n_tasks, self.plan)
+        values, deviation = values * public.length, deviation * public.length
+        known_too = root, self.n_tasks, self.plan, self.n_features
+        reading = known(public.reading).after(values, deviation, *known_too)
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
-        mean, noise = reading.settled(
-            deviation * public.length, root, self.n_tasks, self.plan, self.n_features
-        )
+        mean, noise = reading.settled(deviation, *known_too)
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
         return replace(public, mean=public.start if mean is None else mean, noise=noise)
@@ -311,7 +311,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         d, loss = self.n_features, self.loss.name
         start, mean = known(public.start)[output], known(public.mean)[output]
         root = math.sqrt(self.plan.slope)
-        moved = (known(public.reading).mean[output] - start)[:d] / root
+        moved = self.plan.shorten * (known(public.reading).mean[output] - start)[:d] / root
         means = np.repeat(mean[None], len(public.shapes), axis=0)
         for number, shape in enumerate(public.shapes):
             if shape is not None:
