@@ -180,9 +180,9 @@ def test_noise_left_in_the_mean_of_labels_is_read_off_the_scores(pull):
     assert np.mean(told) == pytest.approx(np.mean(true), rel=0.4)
 
 
-def _scored(pull, noise, rng, target, *, loudness=0.01):
-    """Return the score rounds of labels that take back ``pull`` of an error, and their plan."""
-    design, size = _plan(noise=loudness, loss="logistic"), target.size - 1
+def _scored(pull, noise, rng, target, *, loudness=0.01, loss="logistic"):
+    """Return score rounds that take back ``pull`` of an error in slopes, and their plan."""
+    design, size = _plan(noise=loudness, loss=loss), target.size - 1
     reading, root = MeanReading.at(np.zeros(size + 1)), np.ones(size + 1)
     for _ in range(design.n_scores):
         scores = pull * (target - reading.mean) + noise * rng.normal(size=size + 1)
@@ -190,11 +190,12 @@ def _scored(pull, noise, rng, target, *, loudness=0.01):
     return reading, design
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("pull", [0.03, 0.1, 0.5])
-def test_tasks_of_a_few_labels_find_their_mean_too(pull):
-    """Steps of one length would leave three quarters of the way where tasks know next to nothing."""
+def test_tasks_of_a_few_rows_find_their_mean_too(pull, loss):
+    """Steps of one length would leave three quarters where tasks know next to nothing."""
     target = np.r_[np.random.default_rng(43).normal(size=40), 0.0]
-    reading, _ = _scored(pull, 0.001, np.random.default_rng(44), target)
+    reading, _ = _scored(pull, 0.001, np.random.default_rng(44), target, loss=loss)
     assert np.linalg.norm(reading.mean - target) < 0.15 * np.linalg.norm(target)
 
 
@@ -205,6 +206,13 @@ def test_labels_steps_are_no_longer_than_their_noise_allows():
         step = reading.steps[-1][0]
         assert design.step <= step
         assert step == design.step or step * noise / math.sqrt(design.n_scores) < 0.11
+
+
+def test_numbers_of_many_rows_keep_the_usual_steps():
+    target = np.random.default_rng(48).normal(size=41)
+    for pull in (0.3, 0.6):
+        reading, design = _scored(pull, 0.01, np.random.default_rng(49), target, loss="squared")
+        assert all((steps == design.step).all() for steps in reading.steps)
 
 
 def test_a_level_keeps_its_step():

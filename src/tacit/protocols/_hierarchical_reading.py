@@ -52,6 +52,7 @@ _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
 _ROUNDS_OF_STEP = 2  # beyond which the step follows the scores
+_MUCH_LONGER = 2.5  # than the usual step, where the usual pull is known
 _NOISE_OF_STEPS = 0.1  # deviations of the prior that noise may move the mean's coordinates
 # Slopes of a mean: shares that may be large, and the size of the others relative to them; the
 # chance that there are none.
@@ -166,9 +167,10 @@ class MeanReading:
     counting more. The noise of a round is averaged down with the others', and nothing is ever
     followed far: plain steps, or momentum, diverge at ε = 1.
 
-    Tasks of a few labels take back a small part κ of an error in the mean, and steps of one length
-    would leave most of it after all rounds. Where κ is not known beforehand the step on slopes is
-    1/κ, with the κ that the releases so far speak for.
+    Tasks that know little (of fewer rows than features) take back a small part κ of an error in the
+    mean, and steps of one length would leave most of it after all rounds: the step on slopes is 1/κ
+    where that is longer, with the κ that the releases so far speak for, and no longer than noise
+    allows.
     """
 
     start: Array
@@ -201,11 +203,12 @@ class MeanReading:
         score, slopes = total / n_tasks, slice(0, n_features)
         heard = replace(self, means=(*self.means, self.mean), scores=(*self.scores, score))
         steps = np.full(root.size, plan.step)
-        if plan.pull is None and heard.rounds > _ROUNDS_OF_STEP:
+        if heard.rounds > _ROUNDS_OF_STEP:
             noise = deviation / n_tasks
             longest = _NOISE_OF_STEPS * math.sqrt(plan.n_scores) / max(noise, 1e-12)
-            pull = heard._pull(slopes, root, noise)
-            steps[slopes] = max(plan.step, min(1 / pull, longest))
+            wanted = min(1 / heard._pull(slopes, root, noise), longest)
+            if wanted > plan.step * (1.0 if plan.pull is None else _MUCH_LONGER):
+                steps[slopes] = wanted
         weight = heard.rounds**plan.power
         whole = self.weight + weight
         mean = (self.weight * self.mean + weight * (self.mean + steps * root * score)) / whole
@@ -238,7 +241,9 @@ class MeanReading:
         Tasks that know their models take back a part κ of every error in the mean with the next
         round's scores; those that know nothing of them take back none, and noise walks at random.
         """
-        pull = self._pull(part, root, noise) if plan.pull is None else plan.pull
+        pull = plan.pull
+        if pull is None or any((steps > plan.step).any() for steps in self.steps):
+            pull = self._pull(part, root, noise)
         weights = np.arange(1.0, self.rounds + 1) ** plan.power
         left = 0.0
         for gain in np.stack(self.steps)[:, part][:, 0] * weights / np.cumsum(weights):
