@@ -67,7 +67,8 @@ class LogisticTasks:
                 before, top = top, np.maximum(top, logs.max(axis=1))
                 kept, weights = np.exp(before - top), np.exp(logs - top[:, None])
                 total = kept * total + weights.sum(axis=1)
-                mean = candidates.means[modes.cells.start // candidates.n_strengths]
+                shape = modes.cells.start // candidates.n_strengths
+                mean = candidates.mean(shape, bucket.tasks)
                 added = modes.summed(weights) + weights.sum(axis=1)[:, None] * mean
                 model = kept[:, None] * model + added
             models[bucket.tasks] = model / total[:, None]
@@ -179,7 +180,8 @@ def _modes_of_each(
     labels = [bucket.stack(np.asarray(one.tasks.y)) for one in outputs]
     for number, shape in enumerate(candidates[0].shapes):
         first = number * n_strengths
-        offsets = [(rows @ each.means[number][:, None])[:, :, 0] for each in candidates]
+        means = [each.mean(number, bucket.tasks) for each in candidates]
+        offsets = [(rows @ mean[:, :, None])[:, :, 0] for mean in means]
         if is_small(rows.shape[1], d, frame.many_labels):
             slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
             stacked = np.concatenate(offsets), np.concatenate(labels), np.tile(shares, (k, 1))

@@ -194,7 +194,7 @@ def plan(
         skipped |= {"centre", "magnitude", "level"}
     elif loss != "squared":
         skipped |= {"magnitude", "level"}
-    if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features):
+    if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features, n_tasks):
         skipped.add("moment")
     if pattern != "related" or not _models_visible(loudness, n_tasks, n_outputs * n_features):
         skipped.add("own models")
@@ -236,13 +236,17 @@ def plan(
     )
 
 
-def _visible(pattern: str, loudness: Loudness, d: int) -> bool:
-    """Return whether the noise of half the budget leaves anything of the shape to be seen."""
+def _visible(pattern: str, loudness: Loudness, d: int, n_tasks: int) -> bool:
+    """Return whether so many tasks show a shape, and the noise of half the budget leaves any of it.
+
+    Fewer deviations than features are of low rank whatever they are, and every task finds its own
+    among the directions: in generated tasks that had nothing in common this cost up to half.
+    """
     if pattern == "mean":
         return False
     if pattern == "group-sparse":
         return loudness.deviation(d) <= _VISIBLE_ENTRY / d
-    return loudness.edge(d) <= _VISIBLE_EDGE
+    return n_tasks >= d and loudness.edge(d) <= _VISIBLE_EDGE
 
 
 def _spreads_visible(loudness: Loudness, d: int, share: float) -> bool:
@@ -274,14 +278,20 @@ def compared(
     return asked(slopes, levels, shapes, noise=noise, n_tasks=n_tasks, loss=loss)
 
 
-def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
+def grid(
+    means: Array,
+    n_features: int,
+    loss: str,
+    shapes: tuple[Array | None, ...],
+    apart: Array | None = None,
+) -> Candidates:
     """Return the candidate priors around the released means (s, p), one for each shape.
 
     Slopes' strengths are spaced by the signal-to-noise ratio they stand for, τ_w·d: a row in the
-    frame's coordinates has squared length about d.
+    frame's coordinates has squared length about d. Tasks' own means lie ``apart`` (m, s, p).
     """
     levels = _LEVELS[loss] if means.shape[1] > n_features else np.zeros(1)
-    return Candidates(means, _SLOPES[loss] / n_features, levels, shapes)
+    return Candidates(means, _SLOPES[loss] / n_features, levels, shapes, apart)
 
 
 def alone(start: Array, n_features: int, loss: str) -> Candidates:

@@ -25,6 +25,7 @@ __all__ = [
     "MeanReading",
     "cast_levels",
     "cast_votes",
+    "kept_of",
     "low_rank_shapes",
     "read_centre",
     "read_diagonal",
@@ -223,17 +224,32 @@ class MeanReading:
         Tasks that know their models take back a part κ of every error in the mean with the next
         round's scores; those that know nothing of them take back none, and noise walks at random.
         """
-        pull = plan.pull
-        if pull is None:
-            steps = [(mean - self.start) / root for mean in self.means]
-            places = np.stack([step[..., part].ravel() for step in steps])
-            scores = np.stack([score[..., part].ravel() for score in self.scores])
-            pull = likely_pull(places, scores, noise)
-        weights = np.arange(1.0, self.rounds + 1) ** plan.power
-        left = 0.0
-        for gain in plan.step * weights / np.cumsum(weights):
+        pull, left = self._pull(part, root, noise, plan), 0.0
+        for gain in self._gains(plan):
             left = left * (1 - pull * gain) ** 2 + gain**2
         return noise * math.sqrt(left)
+
+    def reach(self, deviation: float, root: Array, n_tasks: int, plan: Plan) -> float:
+        """Return how far a mean score that every round had would have moved the mean, in scores.
+
+        The part κ of it that the tasks took back in every next round is left out.
+        """
+        pull, moved = self._pull(slice(None), root, deviation / n_tasks, plan), 0.0
+        for gain in self._gains(plan):
+            moved += gain * (1 - pull * moved)
+        return moved
+
+    def _gains(self, plan: Plan) -> Array:
+        weights = np.arange(1.0, self.rounds + 1) ** plan.power
+        return np.asarray(plan.step * weights / np.cumsum(weights))
+
+    def _pull(self, part: slice, root: Array, noise: float, plan: Plan) -> float:
+        if plan.pull is not None:
+            return plan.pull
+        steps = [(mean - self.start) / root for mean in self.means]
+        places = np.stack([step[..., part].ravel() for step in steps])
+        scores = np.stack([score[..., part].ravel() for score in self.scores])
+        return likely_pull(places, scores, noise)
 
 
 def likely_pull(places: Array, scores: Array, noise: float) -> float:
@@ -293,6 +309,15 @@ def sparse_mean(moved: Array, noise: float) -> Array:
     inside = large * kept + (1 - large) * less
     means = expit(some) * (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
     return np.asarray(noise * (flat * means).reshape(moved.shape))
+
+
+def kept_of(found: Array, moved: Array, n_features: int) -> Array:
+    """Return what ``found`` (p,) kept of ``moved``: a part of all slopes, and one of the level."""
+    kept = np.zeros_like(moved)
+    for part in (slice(0, n_features), slice(n_features, None)):
+        size = float(moved[part] @ moved[part])
+        kept[part] = found[part] @ moved[part] / size if size > 0 else 0.0
+    return kept
 
 
 def shaped_mean(moved: Array, noise: float, root: Array) -> Array:

@@ -55,6 +55,7 @@ from tacit.protocols._hierarchical_reading import (
     CENTRE_RADIUS,
     MeanReading,
     cast_votes,
+    kept_of,
     low_rank_shapes,
     read_centre,
     read_diagonal,
@@ -82,6 +83,8 @@ _MOST_OF_SEVERAL = 0.0
 _UNFRAMED = ("scale", "centre", "magnitude", "level")
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
+
+_Priors = tuple[Candidates, Candidates]  # learned together, and of a task that learns alone
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         """Rounds, shares and constants, from public quantities."""
         found = plan(
             self.loudness,
+            n_tasks=self.n_tasks,
             n_features=self.n_features,
             n_outputs=self.n_outputs,
-            n_tasks=self.n_tasks,
             loss=self.loss.name,
             intercept=self.fit_intercept,
             pattern=self.pattern,
@@ -151,6 +154,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     @property
     def _squared(self) -> bool:
         return self.loss.name == "squared"
+
+    @property
+    def _root(self) -> Array:
+        """Deviations of the prior that scores are in units of; of the level, the targets' unit."""
+        return np.append([math.sqrt(self.plan.slope)] * self.n_features, [1.0] * self.fit_intercept)
 
     @cached_property
     def _comparisons(self) -> Comparisons | WholeGrid:
@@ -275,16 +283,14 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def _read_scores(
         self, public: HierarchicalPublic, values: Array, deviation: float
     ) -> HierarchicalPublic:
-        root = np.append(
-            np.full(self.n_features, math.sqrt(self.plan.slope)), [1.0] * self.fit_intercept
-        )
-        reading = known(public.reading).after(values * public.length, root, self.n_tasks, self.plan)
+        given = self._root, self.n_tasks, self.plan
+        reading = known(public.reading).after(values * public.length, *given)
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
-        mean, noise = reading.settled(
-            deviation * public.length, root, self.n_tasks, self.plan, self.n_features
-        )
+        deviation = deviation * public.length
+        public = replace(public, reach=reading.reach(deviation, *given))
+        mean, noise = reading.settled(deviation, *given, self.n_features)
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
         return replace(public, mean=public.start if mean is None else mean, noise=noise)
@@ -306,19 +312,30 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             found.append((use, sparse_shapes(use), d))
         return public.with_shapes(*found)
 
-    def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
-        """Return the priors learned together, and those of a task that learns alone."""
+    def _of_others(self, home: HierarchicalHome, public: HierarchicalPublic) -> list[_Priors]:
+        """Return every output's candidates, a task's own word taken out of their means."""
+        said = self._scores(home, known(public.reading).mean)
+        apart = self._root * at_home.without_own_word(home, said, public, self.n_tasks)
+        return [self._candidates(public, c, apart[:, c]) for c in range(self.n_outputs)]
+
+    def _candidates(
+        self, public: HierarchicalPublic, output: int, apart: Array | None = None
+    ) -> _Priors:
+        """Return all candidates; tasks' means lie ``apart`` (m, p), as if nothing was shrunk."""
         d, loss = self.n_features, self.loss.name
         start, mean = known(public.start)[output], known(public.mean)[output]
         root = math.sqrt(self.plan.slope)
-        moved = (known(public.reading).mean[output] - start)[:d] / root
+        went = known(public.reading).mean[output] - start
         means = np.repeat(mean[None], len(public.shapes), axis=0)
         for number, shape in enumerate(public.shapes):
             if shape is not None:
-                means[number, :d] = start[:d] + root * shaped_mean(moved, public.noise, shape)
+                seen = shaped_mean(went[:d] / root, public.noise, shape)
+                means[number, :d] = start[:d] + root * seen
         # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
         free = np.append(start[:d], mean[d:])
-        return grid(means, d, loss, public.shapes), alone(free, d, loss)
+        if apart is not None:
+            apart = apart[:, None] * np.stack([kept_of(each - start, went, d) for each in means])
+        return grid(means, d, loss, public.shapes, apart), alone(free, d, loss)
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
@@ -329,12 +346,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             told = replace(told, task_map=TaskMap.of_embedding(public.embedding), per_task=True)
         return replace(told, mean_model=public.model[0])
 
-    def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:  # noqa: ARG002
+    def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
         many = are_many(self.n_tasks, self.n_features)
         own = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
-        return HierarchicalHome.of(outputs, own)
+        return HierarchicalHome.of(outputs, own, strangers=bool((positions < 0).any()))
 
     def memory(self, home: HierarchicalHome) -> dict[str, Array]:
         """Return the own fits and, once they are asked for, the scores as functions of the mean."""
@@ -394,8 +411,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             found = at_home.scores(home, known(public.mean), wider, self.plan.level)
             slopes = found[..., : self.n_features]
             return slopes if round.name == "moment" else slopes.reshape(len(slopes), -1)
-        pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
-        shared, free = zip(*pairs, strict=True)
+        shared, free = zip(*self._of_others(home, public), strict=True)
         pulled, alone = at_home.evidence(home, shared, free)
         return self._comparisons.messages(pulled, alone, shared[0], public.parents)
 
@@ -427,10 +443,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         else:
             home = home.under(public.frame, self.loss)
             most = np.inf if self.n_outputs == 1 else _MOST_OF_SEVERAL
+            priors = self._of_others(home, public)
             fits = [
-                personal_models(
-                    rows, *self._candidates(public, c), public.log_weights, own, most=most
-                )
-                for c, (rows, own) in enumerate(zip(home.framed, home.own, strict=True))
+                personal_models(rows, *pair, public.log_weights, own, most=most)
+                for rows, pair, own in zip(home.framed, priors, home.own, strict=True)
             ]
         return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)
