@@ -16,6 +16,7 @@ from tacit.protocols._hierarchical_reading import (
     MeanReading,
     cast_levels,
     cast_votes,
+    kept_of,
     low_rank_shapes,
     read_centre,
     read_diagonal,
@@ -31,7 +32,7 @@ from tacit.protocols._shrinkage import shrink_spectrum
 
 def _plan(noise=0.1, **changes):
     """Return the plan at which a mean of nine numbers has noise of that norm."""
-    asked = {"n_features": 8, "loss": "squared", "intercept": True} | changes
+    asked = {"n_tasks": 50, "n_features": 8, "loss": "squared", "intercept": True} | changes
     return plan(Loudness(noise / 3), **asked)
 
 
@@ -222,10 +223,38 @@ def test_an_even_moment_shows_no_shape():
     assert low_rank_shapes(rank) + sparse_shapes(diagonal) == ()
 
 
+def test_reach_is_how_far_one_more_score_in_every_round_moves_the_mean():
+    """The tasks' mean score is 0.3·(target − place), and one task's 0.01 is added to it or not."""
+    design, root = _plan(), np.full(9, 2.0)
+    target, more = np.linspace(-1, 1, 9), 0.01
+    ends = []
+    for added in (0.0, more):
+        reading = MeanReading.at(np.zeros(9))
+        for _ in range(design.n_scores):
+            score = 0.3 * (target - reading.mean / root) + added
+            reading = reading.after(100 * score, root, 100, design)
+        ends.append(reading.mean)
+    assert design.pull == 0.3
+    moved = reading.reach(0.0, root, 100, design) * root * more
+    np.testing.assert_allclose(ends[1] - ends[0], moved, rtol=0.1)
+
+
+def test_what_was_kept_is_a_part_of_the_slopes_and_one_of_the_level():
+    moved = np.array([1.0, -2.0, 4.0])
+    kept = kept_of(np.array([0.5, -1.0, 1.0]), moved, 2)
+    np.testing.assert_allclose(kept, [0.5, 0.5, 0.25])
+    assert not kept_of(np.zeros(3), moved, 2).any()
+    assert not kept_of(np.ones(3), np.zeros(3), 2).any()
+
+
 def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():
     assert _plan(0.05).moment
     assert not _plan(0.15, n_features=30).moment
     assert not _plan(0.05, pattern="mean").moment
+    for pattern in ("any", "low-rank", "related"):
+        assert _plan(0.0, n_tasks=8, pattern=pattern).moment
+        assert not _plan(0.0, n_tasks=7, pattern=pattern).moment
+    assert _plan(0.0, n_tasks=4, pattern="group-sparse").moment
     names = [name for name, _ in _plan(loss="logistic").shares]
     assert "magnitude" not in names
     assert "centre" in names

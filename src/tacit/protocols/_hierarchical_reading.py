@@ -52,6 +52,7 @@ _FLOORS, _FEW_FLOORS, _SPARSE_FLOORS = (1.0, 0.1, 0.01), (0.3,), (1.0, 0.01)
 # Part of an error in the mean that the next scores take back: to choose from, usually, and how far
 # the scores are believed.
 _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
+_ALL_PULLS = np.geomspace(0.02, 1.0, 18)  # to where tasks know their models by themselves
 # Slopes of a mean: shares that may be large, and the size of the others relative to them; the
 # chance that there are none.
 _SHARES, _SMALL, _NONE = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2, 0.5
@@ -224,7 +225,9 @@ class MeanReading:
         Tasks that know their models take back a part κ of every error in the mean with the next
         round's scores; those that know nothing of them take back none, and noise walks at random.
         """
-        pull, left = self._pull(part, root, noise, plan), 0.0
+        pull, left = plan.pull, 0.0
+        if pull is None:
+            pull = self._pull(part, root, noise, _PULLS)
         for gain in self._gains(plan):
             left = left * (1 - pull * gain) ** 2 + gain**2
         return noise * math.sqrt(left)
@@ -234,7 +237,7 @@ class MeanReading:
 
         The part κ of it that the tasks took back in every next round is left out.
         """
-        pull, moved = self._pull(slice(None), root, deviation / n_tasks, plan), 0.0
+        pull, moved = self._pull(slice(None), root, deviation / n_tasks, _ALL_PULLS), 0.0
         for gain in self._gains(plan):
             moved += gain * (1 - pull * moved)
         return moved
@@ -243,25 +246,23 @@ class MeanReading:
         weights = np.arange(1.0, self.rounds + 1) ** plan.power
         return np.asarray(plan.step * weights / np.cumsum(weights))
 
-    def _pull(self, part: slice, root: Array, noise: float, plan: Plan) -> float:
-        if plan.pull is not None:
-            return plan.pull
+    def _pull(self, part: slice, root: Array, noise: float, pulls: Array) -> float:
         steps = [(mean - self.start) / root for mean in self.means]
         places = np.stack([step[..., part].ravel() for step in steps])
         scores = np.stack([score[..., part].ravel() for score in self.scores])
-        return likely_pull(places, scores, noise)
+        return likely_pull(places, scores, noise, pulls)
 
 
-def likely_pull(places: Array, scores: Array, noise: float) -> float:
+def likely_pull(places: Array, scores: Array, noise: float, pulls: Array = _PULLS) -> float:
     """Return the part κ of its place that a mean score takes back, from scores (t, q) at places.
 
-    A score is taken for κ·(where it vanishes − its place) + noise. With z = score + κ·place, the
-    residuals of z about its mean over the rounds tell one κ from another, and so does that mean,
-    which is N(0, κ²S² + noise²/t) for places N(0, S²), with S the likeliest. Scores are not quite
-    linear: the noise is at least what the best κ leaves.
+    A score is taken for κ·(where it vanishes − its place) + noise, with κ among ``pulls``. With
+    z = score + κ·place, the residuals of z about its mean over the rounds tell one κ from another,
+    and so does that mean, which is N(0, κ²S² + noise²/t) for places N(0, S²), with S the likeliest.
+    Scores are not quite linear: the noise is at least what the best κ leaves.
     """
     rounds, size = places.shape
-    z = scores + _PULLS[:, None, None] * places
+    z = scores + pulls[:, None, None] * places
     centre = z.mean(axis=1)
     rest = ((z - centre[:, None]) ** 2).sum(axis=(1, 2))
     variance = max(noise**2, float(rest.min()) / (max(rounds - 1, 1) * size), 1e-300)
@@ -269,7 +270,7 @@ def likely_pull(places: Array, scores: Array, noise: float) -> float:
     reach = np.maximum(square, variance / rounds)
     logs = -0.5 * rest / variance - 0.5 * size * (np.log(reach) + square / reach)
     weights = np.exp(logs - logs.max())
-    found = float(weights @ np.log(_PULLS) / weights.sum())
+    found = float(weights @ np.log(pulls) / weights.sum())
     return math.exp(_TRUST * found + (1 - _TRUST) * math.log(_USUAL_PULL))
 
 
