@@ -149,9 +149,9 @@ def levels(rows: TaskSet, magnitude: float) -> Array:
     return cast_levels(_means(rows, np.asarray(rows.y, dtype=np.float64)) / magnitude)
 
 
-def centres(rows: TaskSet, scale: Array) -> Array:
-    """Return means of features (m, d), about 1 long where they are two deviations from zero."""
-    return _means(rows, _features(rows)) / (2 * scale * np.sqrt(scale.size))
+def centres(rows: TaskSet, scale: Array, far: float) -> Array:
+    """Return means of features (m, d), about 1 long where they lie ``far`` deviations off zero."""
+    return _means(rows, _features(rows)) / (far * scale * np.sqrt(scale.size))
 
 
 def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:

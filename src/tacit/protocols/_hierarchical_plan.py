@@ -61,6 +61,9 @@ _EVIDENCE = 0.45
 # a vector of features. One that would cost more than the most is better left at zero; labels, whose
 # level nobody votes on, take the least that may tell one.
 _CENTRE, _LEAST_CENTRE, _MOST_CENTRE = 5.0, 0.2, 0.5
+# A centre of length 1 lies two deviations off, and further where noise then tells it to a hundredth
+# of a deviation: rows may lie far from zero, and an origin that is cut short ties slopes to levels.
+_NEAR, _FAR, _TOLD = 2.0, 64.0, 0.01
 # Noise on one number beyond which nothing is asked: votes stand out by no more than five deviations
 # there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
 # add up linearly, so that each is about three times smaller.
@@ -147,6 +150,8 @@ class Plan:
         Score rounds point that many mean scores away from where they were asked.
     pull : float or None
         Part of an error in the mean that scores take back, None to be read off the scores.
+    centre : float
+        Deviations that a centre of length 1 lies off.
     spreads : bool
         Whether features' relative spreads stand beside the votes on their scale.
     """
@@ -159,6 +164,7 @@ class Plan:
     level: float = 10.0
     step: float = 1.6
     pull: float | None = None
+    centre: float = _NEAR
     spreads: bool = True
 
     @property
@@ -224,6 +230,7 @@ def plan(
     kept = {name: share for name, share in shares.items() if name not in skipped}
     too_loud = loudness.deviation(BINS) > (_LOUDEST_PURE if loudness.pure else _LOUDEST)
     ratio = 10.0 if quiet else 2.0 if loud else 4.0
+    told = loudness.norm(n_features) / loudness.parts(kept).get("centre", 1.0)
     return Plan(
         shares=() if too_loud else tuple(kept.items()),
         n_scores=_PURE_SCORES if loudness.pure else 12 if loud else 20,
@@ -232,6 +239,7 @@ def plan(
         slope=ratio / n_features,
         level=_SCORED_LEVEL[loss],
         spreads=spreads,
+        centre=float(np.clip(_TOLD / max(told, 1e-9), _NEAR, _FAR)),
         pull=_PULL if loss == "squared" else None,
     )
 

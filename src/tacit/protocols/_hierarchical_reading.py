@@ -137,15 +137,17 @@ def read_spreads(spreads: Array, deviation: float, scale: float, n_tasks: int) -
     return np.asarray(scale * settled / np.sqrt((settled * settled).mean()))
 
 
-def read_centre(total: Array, deviation: float, scale: Array, n_tasks: int) -> Array:
+def read_centre(
+    total: Array, deviation: float, scale: Array, n_tasks: int, far: float = 2.0
+) -> Array:
     """Return the features' origin (d,) from the sum of the tasks' centres.
 
-    A task sends x̄/(2·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero: a
+    A task sends x̄/(far·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero: a
     wrong one ties slopes to levels and costs more than none.
     """
     d = scale.size
     mean = total / n_tasks
-    return np.asarray(mean * _kept(mean, deviation / n_tasks, d) * 2 * scale * math.sqrt(d))
+    return np.asarray(mean * _kept(mean, deviation / n_tasks, d) * far * scale * math.sqrt(d))
 
 
 def read_level(counts: Array, deviation: float, magnitude: float) -> float:

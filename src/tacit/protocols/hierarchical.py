@@ -230,7 +230,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return replace(public, closed=closed, magnitude=magnitude)
         if round.name == "centre":
             frame = known(public.frame)
-            origin = read_centre(values, deviation, frame.scale, self.n_tasks)
+            far = self.plan.centre
+            origin = read_centre(values, deviation, frame.scale, self.n_tasks, far)
             return replace(public, frame=replace(frame, origin=origin))
         if round.name == "level":
             level = read_level(values, deviation, known(public.magnitude))
@@ -397,7 +398,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if round.name == "magnitude":
             return at_home.magnitudes(home.outputs[0])
         if round.name == "centre":
-            return at_home.centres(home.outputs[0], known(public.frame).scale)
+            return at_home.centres(home.outputs[0], known(public.frame).scale, self.plan.centre)
         if round.name == "level":
             return at_home.levels(home.outputs[0], known(public.magnitude))
         if round.name in ("length", "scores"):
@@ -442,7 +443,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             fits = list(home.own)
         else:
             home = home.under(public.frame, self.loss)
-            most = np.inf if self.n_outputs == 1 else _MOST_OF_SEVERAL
+            silent = isinstance(self._comparisons, WholeGrid)
+            most = np.inf if self.n_outputs == 1 or silent else _MOST_OF_SEVERAL
             priors = self._of_others(home, public)
             fits = [
                 personal_models(rows, *pair, public.log_weights, own, most=most)
