@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit.privacy.bounds import VectorClip
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
+from tacit.protocols._hierarchical_home import centres
 from tacit.protocols._hierarchical_plan import Loudness, compared, plan
 from tacit.protocols._hierarchical_reading import (
+    CENTRE_RADIUS,
     SPREAD_WEIGHT,
     MeanReading,
     cast_levels,
@@ -28,6 +32,7 @@ from tacit.protocols._hierarchical_reading import (
     sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
+from tacit.tasks import TaskSet
 
 
 def _plan(noise=0.1, **changes):
@@ -311,3 +316,22 @@ def test_patterns_look_for_their_own_shapes_only():
     assert "own models" in names
     assert "own models" not in dict(_plan(0.1, pattern="related", n_tasks=50).shares)
     assert "own models" not in dict(_plan(1e-4, pattern="any", n_tasks=50).shares)
+
+
+def test_an_origin_may_lie_far_off_where_noise_is_low_enough_to_tell_it():
+    """Rows eight deviations from zero: cut short at two, slopes would speak for the level."""
+    assert _plan(0.1, n_tasks=1000).centre == 2.0
+    assert _plan(0.0).centre == 64.0
+    assert 2.0 < _plan(1e-4).centre < 64.0
+    mean, scale = np.full(8, 8.0), np.ones(8)
+    tasks = TaskSet.from_arrays(np.tile(mean, (5, 1)), np.zeros(5), np.arange(5))
+    for far, read in ((2.0, 2.0), (64.0, 8.0)):
+        said = VectorClip(CENTRE_RADIUS)(centres(tasks, scale, far)).sum(axis=0)
+        np.testing.assert_allclose(read_centre(said, 0.0, scale, 5, far), read, rtol=1e-3)
+
+
+def test_the_whole_grid_is_asked_for_where_the_noise_of_few_tasks_is_below_a_nat():
+    asking = {"n_slopes": 8, "n_levels": 4, "n_shapes": 1, "loss": "logistic"}
+    assert isinstance(asked(**asking, noise=0.002, n_tasks=4), WholeGrid)
+    assert isinstance(asked(**asking, noise=0.002, n_tasks=40), Comparisons)
+    assert isinstance(asked(**asking, noise=0.0005, n_tasks=40), WholeGrid)

@@ -79,11 +79,18 @@ class LogisticTasks:
         return finite_rows(models), np.where(sound, totals, logsumexp(log_weights))
 
     def doubted(
-        self, odds: Array, models: Array, candidates: Candidates, log_weights: Array
+        self,
+        odds: Array,
+        models: Array,
+        candidates: Candidates,
+        log_weights: Array,
+        *,
+        reined: bool = False,
     ) -> Array:
         """Return ``odds`` less where a task's labels, left out, are told better by the own fit."""
         own = own_left_out(self.tasks, intercept=self.frame.intercept, many=self.frame.many_labels)
-        return doubted(odds, self.tasks, own, self._left_out(models, candidates, log_weights))
+        shared = self._left_out(models, candidates, log_weights)
+        return doubted(odds, self.tasks, own, shared, reined=reined)
 
     def _left_out(self, models: Array, candidates: Candidates, log_weights: Array) -> Array:
         """Return the loss (N,) of every row, told by ``models`` (m, p) without it.

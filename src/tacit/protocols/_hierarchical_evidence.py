@@ -39,8 +39,8 @@ _SLOPE_DECADES, _LEVEL_DECADES = 1.0, 1.5
 # Nats of a summed comparison for each nat of public weight: at least as many, because tasks differ
 # in more than a common prior can say; and the likelihood ratio of the two signs of half the limit.
 _TEMPER, _HALF = 10.0, 0.5
-# The whole grid is asked for below this noise on a number of the mean unit message, or where that on
-# the sum over few tasks is less than a nat. Radius of a message, in nats.
+# The whole grid is asked for below this noise on a number of the mean unit message, or where noise
+# on the sum over few tasks is less than a nat. Radius of a message, in nats.
 _SILENT = 0.001
 _LEAST_RADIUS, _MOST_RADIUS = 2.0, 40.0
 _PART = 0.25  # of the noise on a whole grid, that its nats are tempered by

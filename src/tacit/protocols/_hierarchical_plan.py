@@ -24,6 +24,7 @@ from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
 __all__ = [
     "BINS",
     "FREE_LEVEL",
+    "MOST_OF_SEVERAL",
     "PATTERNS",
     "SPREAD_WEIGHT",
     "Loudness",
@@ -71,6 +72,10 @@ _LOUDEST, _LOUDEST_PURE = 0.06, 0.02
 # Numbers pull the mean back much alike. Labels do by how many there are of the rarer kind.
 _PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
+# Classes are told by comparing models that share by odds of their own: under noise each with as
+# much of its own fit as of the others' ranks them better than any of the two, whatever the evidence
+# says. These are the log-odds.
+MOST_OF_SEVERAL = 0.0
 # A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
 # learns alone must not seem to know less of it than others do.
 FREE_LEVEL = {"squared": 1e3, "logistic": 1.0}

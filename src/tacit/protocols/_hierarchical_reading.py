@@ -142,8 +142,8 @@ def read_centre(
 ) -> Array:
     """Return the features' origin (d,) from the sum of the tasks' centres.
 
-    A task sends x̄/(far·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero: a
-    wrong one ties slopes to levels and costs more than none.
+    A task sends x̄/(far·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero:
+    a wrong one ties slopes to levels and costs more than none.
     """
     d = scale.size
     mean = total / n_tasks

@@ -41,6 +41,7 @@ from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid
 from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
+    MOST_OF_SEVERAL,
     PATTERNS,
     SPREAD_WEIGHT,
     Loudness,
@@ -76,14 +77,10 @@ __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
 # The length of a score: a part of the targets' size where they have been measured, or log-odds.
 _USUAL_PART, _USUAL_LOG_ODDS = 0.7, 1.0
-# Classes are told by comparing models that share by odds of their own: each with as much of its own
-# fit as of the others' ranks them better than any of the two, whatever the evidence says.
-_MOST_OF_SEVERAL = 0.0
 # Rounds about rows as they came.
 _UNFRAMED = ("scale", "centre", "magnitude", "level")
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
-
 _Priors = tuple[Candidates, Candidates]  # learned together, and of a task that learns alone
 
 
@@ -230,8 +227,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return replace(public, closed=closed, magnitude=magnitude)
         if round.name == "centre":
             frame = known(public.frame)
-            far = self.plan.centre
-            origin = read_centre(values, deviation, frame.scale, self.n_tasks, far)
+            given = values, deviation, frame.scale, self.n_tasks
+            origin = read_centre(*given, self.plan.centre)
             return replace(public, frame=replace(frame, origin=origin))
         if round.name == "level":
             level = read_level(values, deviation, known(public.magnitude))
@@ -332,11 +329,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             if shape is not None:
                 seen = shaped_mean(went[:d] / root, public.noise, shape)
                 means[number, :d] = start[:d] + root * seen
-        # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
-        free = np.append(start[:d], mean[d:])
         if apart is not None:
             apart = apart[:, None] * np.stack([kept_of(each - start, went, d) for each in means])
-        return grid(means, d, loss, public.shapes, apart), alone(free, d, loss)
+        # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
+        free = alone(np.append(start[:d], mean[d:]), d, loss)
+        return grid(means, d, loss, public.shapes, apart), free
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
@@ -442,12 +439,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if public.closed or public.frame is None or public.log_weights is None:
             fits = list(home.own)
         else:
-            home = home.under(public.frame, self.loss)
-            silent = isinstance(self._comparisons, WholeGrid)
-            most = np.inf if self.n_outputs == 1 or silent else _MOST_OF_SEVERAL
-            priors = self._of_others(home, public)
+            home, several = home.under(public.frame, self.loss), self.n_outputs > 1
+            loud = several and not isinstance(self._comparisons, WholeGrid)
+            most = MOST_OF_SEVERAL if loud else np.inf
+            told, priors = public.log_weights, self._of_others(home, public)
             fits = [
-                personal_models(rows, *pair, public.log_weights, own, most=most)
+                personal_models(rows, *pair, told, own, most=most, reined=several)
                 for rows, pair, own in zip(home.framed, priors, home.own, strict=True)
             ]
         return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)
