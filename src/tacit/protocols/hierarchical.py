@@ -11,8 +11,9 @@ conversation of some 20 bounded and noised sums:
 5. *evidence*: how well each candidate of a public grid of priors explains the tasks' targets.
 
 At home every task takes its own word out of the mean, and averages the candidates' posterior means
-and its own single-task fit, by its own evidence and by what all said. If a vote shows no agreement, nobody shares and everybody keeps the
-own fit; if noise is so loud that none could show, nothing is said, released or spent at all.
+and its own fit, by its own evidence and by what all said. If a vote shows no agreement, nobody
+shares and everybody keeps the own fit; if noise is so loud that none could show, nothing is said,
+released or spent at all.
 """
 
 from __future__ import annotations
