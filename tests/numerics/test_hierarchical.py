@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
@@ -157,25 +159,45 @@ def test_logistic_models_average_the_modes(ragged):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_a_task_computes_the_same_bits_in_any_company(ragged, labels):
+@pytest.mark.parametrize("own_means", [False, True])
+def test_a_task_computes_the_same_bits_in_any_company(ragged, labels, own_means):
     sizes = [3, 12, 1, 7, 33, 12, 5, 2, 90]
     tasks, frame = ragged(sizes, 5, labels=labels), _frame(5)
     candidates = _candidates(frame, shapes=(None, np.diag([1.0, 2.0, 1.0, 0.1, 0.5])))
     mean = candidates.means[0]
+    apart = np.random.default_rng(7).normal(size=(len(sizes), 2, frame.size))
 
-    def results(part):
+    def results(part, members):
+        given = replace(candidates, apart=apart[members]) if own_means else candidates
         home = LogisticTasks(frame, part) if labels else SquaredTasks.of(part, frame)
-        evidence = home.evidence(candidates)
-        averaged = home.averaged(candidates, np.zeros(candidates.size))
-        return home.scores(mean, 0.5, 10.0), evidence, *averaged
+        averaged = home.averaged(given, np.zeros(given.size))
+        return home.scores(mean, 0.5, 10.0), home.evidence(given), *averaged
 
-    everybody = results(tasks)
+    everybody = results(tasks, slice(None))
     cuts = tasks.offsets
     for number in range(len(sizes)):
         rows = slice(cuts[number], cuts[number + 1])
-        alone = results(TaskSet.from_arrays(tasks.X[rows], tasks.y[rows]))
+        alone = results(TaskSet.from_arrays(tasks.X[rows], tasks.y[rows]), [number])
         for one, many in zip(alone, everybody, strict=True):
             np.testing.assert_array_equal(one[0], many[number])
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_means_of_a_tasks_own_are_as_good_as_means_of_all(ragged, labels):
+    sizes = [3, 12, 33]
+    tasks, frame = ragged(sizes, 5, labels=labels), _frame(5)
+    candidates = _candidates(frame, shapes=(None, np.diag([1.0, 2.0, 1.0, 0.1, 0.5])))
+    apart = np.random.default_rng(7).normal(size=(len(sizes), 2, frame.size))
+    home = LogisticTasks(frame, tasks) if labels else SquaredTasks.of(tasks, frame)
+
+    def results(given):
+        return home.evidence(given), *home.averaged(given, np.zeros(given.size))
+
+    found = results(replace(candidates, apart=apart))
+    for number in range(len(sizes)):
+        moved = results(replace(candidates, means=candidates.means + apart[number]))
+        for one, other in zip(found, moved, strict=True):
+            np.testing.assert_allclose(one[number], other[number], rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("labels", [False, True])

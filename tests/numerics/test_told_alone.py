@@ -62,6 +62,21 @@ def test_labels_that_hardly_anybody_tells_leave_the_evidence_as_it_is():
     assert kept > 0.7
 
 
+def test_several_classes_share_by_how_hard_they_are_to_tell_alone():
+    """Whatever the evidence says: half where labels are told well, all where hardly at all."""
+    shares = []
+    for steep in (8.0, 0.2):
+        train, _ = labelled(steep=steep)
+        own = own_left_out(train, intercept=True, many=None)
+        odds = np.full(train.n_tasks, 300.0)
+        free = doubted(odds, train, own, own)
+        reined = doubted(odds, train, own, own, reined=True)
+        assert (reined <= free).all()
+        shares.append(np.mean(1 / (1 + np.exp(-reined))))
+    assert 0.5 <= shares[0] < 0.7
+    assert shares[1] > 0.95
+
+
 def test_odds_are_believed_up_to_the_most():
     train, _ = labelled(n_rows=24, steep=0.4)
     own, home = local_fit(train, LOSS), LogisticTasks(FRAME, train)

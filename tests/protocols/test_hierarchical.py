@@ -113,9 +113,71 @@ def test_a_task_on_its_own_machine_finds_the_bits_that_it_finds_in_company():
     for call, heard, messages in said:
         _, found = protocol.speak(home, heard, call, None)
         np.testing.assert_array_equal(protocol.rounds()[call.round].bound(found)[0], messages[4])
-    stranger = protocol.start(one, np.array([-1]))
     together = protocol.finish(started(protocol, tasks), public)
-    np.testing.assert_array_equal(protocol.finish(stranger, public)[0], together[4])
+    np.testing.assert_array_equal(protocol.finish(home, public)[0], together[4])
+
+
+def _differing(m, n, d, *, common=1.0, labels=False, seed=0):
+    """Return tasks of unit normal rows, whose models have a mean as long as they differ, or none.
+
+    And their models (m, d).
+    """
+    rng = np.random.default_rng(seed)
+    task, X = np.repeat(np.arange(m), n), rng.normal(size=(m * n, d))
+    models = (common * rng.normal(size=d) + rng.normal(size=(m, d))) * 2 / np.sqrt(d)
+    z = (X * models[task]).sum(axis=1)
+    told = rng.uniform(size=m * n) < 1 / (1 + np.exp(-z))
+    y = told.astype(float) if labels else z + 0.5 * rng.normal(size=m * n)
+    return TaskSet.from_arrays(X, y, task), models
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_task_compares_and_predicts_with_the_mean_of_the_others(labels):
+    """Nearly: the mean that they find by themselves, without it, is less than half as far away."""
+    tasks, _ = _differing(6, 30, 4, labels=labels)
+    loss = LogisticLoss() if labels else SquaredLoss()
+    protocol = _protocol(tasks, loss=loss, pattern="mean")
+    public = _spoken(protocol, tasks)[1]
+    home = started(protocol, tasks).under(public.frame, loss)
+    shared = protocol._of_others(home, public)[0][0]
+    read = public.frame.model(public.mean)[0]
+    used = public.frame.model(shared.means[0] + shared.apart[:, 0])[0]
+    left, before = [], []
+    for i in range(6):
+        others = tasks.take_tasks(np.delete(np.arange(6), i))
+        without = _spoken(_protocol(others, loss=loss, pattern="mean"), others)[1]
+        mean = without.frame.model(without.mean)[0][0]
+        left.append(np.linalg.norm(used[i] - mean))
+        before.append(np.linalg.norm(read[0] - mean))
+    assert np.mean(left) < 0.5 * np.mean(before)
+
+
+def test_who_came_when_all_was_said_has_nothing_to_take_out():
+    tasks = _tasks(9, 7, 4)
+    protocol = _protocol(tasks)
+    public = _spoken(protocol, tasks)[1]
+    for place, spoke in ((4, True), (-1, False)):
+        home = protocol.start(tasks.take_tasks([4]), np.array([place]))
+        shared = protocol._of_others(home.under(public.frame, SquaredLoss()), public)[0][0]
+        assert shared.apart.any() == spoke
+
+
+def test_a_few_unrelated_tasks_do_not_agree_to_share():
+    """Each of three finds its own model in the mean of all, a third of it."""
+    rng, worse = np.random.default_rng(11), []
+    for seed in range(5):
+        tasks, models = _differing(3, 40, 20, common=0.0, labels=True, seed=seed)
+        fresh, far = np.repeat(np.arange(3), 500), rng.normal(size=(1500, 20))
+        chance = 1 / (1 + np.exp(-(far * models[fresh]).sum(axis=1)))
+        protocol = _protocol(tasks, loss=LogisticLoss())
+        home, public = started(protocol, tasks), _spoken(protocol, tasks)[1]
+        own = np.column_stack([home.own[0].coef, home.own[0].intercept])
+        losses = []
+        for found in (own, protocol.finish(home, public)[:, 0]):
+            told = (far * found[fresh, :-1]).sum(axis=1) + found[fresh, -1]
+            losses.append(np.mean(np.logaddexp(0, told) - told * chance))
+        worse.append(losses[1] / losses[0] - 1)
+    assert np.mean(worse) < 0.01
 
 
 def test_noise_alone_closes_the_conversation_and_everybody_keeps_the_own_fit():
@@ -193,7 +255,7 @@ def test_pure_rounds_divide_the_budget_linearly():
     )
 
 
-@pytest.mark.parametrize("n_tasks", [4, 40])
+@pytest.mark.parametrize("n_tasks", [6, 40])
 def test_shapes_chosen_by_few_tasks_need_more_evidence(n_tasks):
     """As much is taken off a shape's weight as its numbers raise the evidence of a task."""
     tasks = _tasks(n_tasks, 6, 5)

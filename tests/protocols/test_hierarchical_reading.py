@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit.privacy.bounds import VectorClip
 from tacit.privacy.mechanisms.laws import Coordinates, Semicircle
+from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
+from tacit.protocols._hierarchical_home import centres
 from tacit.protocols._hierarchical_plan import Loudness, compared, plan
 from tacit.protocols._hierarchical_reading import (
+    CENTRE_RADIUS,
     SPREAD_WEIGHT,
     MeanReading,
     cast_levels,
     cast_votes,
+    kept_of,
     low_rank_shapes,
     read_centre,
     read_diagonal,
@@ -27,11 +32,12 @@ from tacit.protocols._hierarchical_reading import (
     sparse_shapes,
 )
 from tacit.protocols._shrinkage import shrink_spectrum
+from tacit.tasks import TaskSet
 
 
 def _plan(noise=0.1, **changes):
     """Return the plan at which a mean of nine numbers has noise of that norm."""
-    asked = {"n_features": 8, "loss": "squared", "intercept": True} | changes
+    asked = {"n_tasks": 50, "n_features": 8, "loss": "squared", "intercept": True} | changes
     return plan(Loudness(noise / 3), **asked)
 
 
@@ -275,10 +281,38 @@ def test_an_even_moment_shows_no_shape():
     assert low_rank_shapes(rank) + sparse_shapes(diagonal) == ()
 
 
+def test_reach_is_how_far_one_more_score_in_every_round_moves_the_mean():
+    """The tasks' mean score is 0.3·(target − place), and one task's 0.01 is added to it or not."""
+    design, root = _plan(), np.full(9, 2.0)
+    target, more = np.linspace(-1, 1, 9), 0.01
+    ends = []
+    for added in (0.0, more):
+        reading = MeanReading.at(np.zeros(9))
+        for _ in range(design.n_scores):
+            score = 0.3 * (target - reading.mean / root) + added
+            reading = reading.after(100 * score, 0.0, root, 100, design, 8)
+        ends.append(reading.mean)
+    assert design.pull == 0.3
+    moved = reading.reach(0.0, root, 100, design, 8) * root * more
+    np.testing.assert_allclose(ends[1] - ends[0], moved, rtol=0.1)
+
+
+def test_what_was_kept_is_a_part_of_the_slopes_and_one_of_the_level():
+    moved = np.array([1.0, -2.0, 4.0])
+    kept = kept_of(np.array([0.5, -1.0, 1.0]), moved, 2)
+    np.testing.assert_allclose(kept, [0.5, 0.5, 0.25])
+    assert not kept_of(np.zeros(3), moved, 2).any()
+    assert not kept_of(np.ones(3), np.zeros(3), 2).any()
+
+
 def test_the_plan_leaves_out_what_cannot_be_seen_or_is_not_there():
     assert _plan(0.05).moment
     assert not _plan(0.15, n_features=30).moment
     assert not _plan(0.05, pattern="mean").moment
+    for pattern in ("any", "low-rank", "related"):
+        assert _plan(0.0, n_tasks=8, pattern=pattern).moment
+        assert not _plan(0.0, n_tasks=7, pattern=pattern).moment
+    assert _plan(0.0, n_tasks=4, pattern="group-sparse").moment
     names = [name for name, _ in _plan(loss="logistic").shares]
     assert "magnitude" not in names
     assert "centre" in names
@@ -335,3 +369,22 @@ def test_patterns_look_for_their_own_shapes_only():
     assert "own models" in names
     assert "own models" not in dict(_plan(0.1, pattern="related", n_tasks=50).shares)
     assert "own models" not in dict(_plan(1e-4, pattern="any", n_tasks=50).shares)
+
+
+def test_an_origin_may_lie_far_off_where_noise_is_low_enough_to_tell_it():
+    """Rows eight deviations from zero: cut short at two, slopes would speak for the level."""
+    assert _plan(0.1, n_tasks=1000).centre == 2.0
+    assert _plan(0.0).centre == 64.0
+    assert 2.0 < _plan(1e-4).centre < 64.0
+    mean, scale = np.full(8, 8.0), np.ones(8)
+    tasks = TaskSet.from_arrays(np.tile(mean, (5, 1)), np.zeros(5), np.arange(5))
+    for far, read in ((2.0, 2.0), (64.0, 8.0)):
+        said = VectorClip(CENTRE_RADIUS)(centres(tasks, scale, far)).sum(axis=0)
+        np.testing.assert_allclose(read_centre(said, 0.0, scale, 5, far), read, rtol=1e-3)
+
+
+def test_the_whole_grid_is_asked_for_where_the_noise_of_few_tasks_is_below_a_nat():
+    asking = {"n_slopes": 8, "n_levels": 4, "n_shapes": 1, "loss": "logistic"}
+    assert isinstance(asked(**asking, noise=0.002, n_tasks=4), WholeGrid)
+    assert isinstance(asked(**asking, noise=0.002, n_tasks=40), Comparisons)
+    assert isinstance(asked(**asking, noise=0.0005, n_tasks=40), WholeGrid)

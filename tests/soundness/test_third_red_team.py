@@ -51,9 +51,9 @@ def test_what_overflows_in_a_longer_task_does_not_reach_the_next_of_its_stack(la
 def test_a_personal_model_does_not_depend_on_the_threads_that_are_free():
     """The last step at home, of a fit in one process, was outside the one thread of the rest."""
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(12), 20)
-    X = rng.normal(size=(240, 100))
-    y = X @ rng.normal(size=100) / 10 + rng.normal(size=240)
+    labels = np.repeat(np.arange(100), 8)
+    X = rng.normal(size=(800, 100))
+    y = X @ rng.normal(size=100) / 10 + rng.normal(size=800)
     models = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):

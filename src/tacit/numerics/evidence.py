@@ -41,7 +41,13 @@ class TasksUnderPriors(typing.Protocol):
         ...
 
     def doubted(
-        self, odds: Array, models: Array, candidates: Candidates, log_weights: Array
+        self,
+        odds: Array,
+        models: Array,
+        candidates: Candidates,
+        log_weights: Array,
+        *,
+        reined: bool = False,
     ) -> Array:
         """Return log-odds (m,) for the models, less where a task's own rows speak against them."""
         ...
@@ -55,6 +61,7 @@ def personal_models(
     own: LocalFit,
     *,
     most: float = np.inf,
+    reined: bool = False,
 ) -> LocalFit:
     """Return every task's model: the candidates' posterior means and the own fit, averaged.
 
@@ -70,6 +77,8 @@ def personal_models(
         Single-task fits.
     most : float
         Log-odds for sharing count up to this.
+    reined : bool
+        Labels: and up to what the own fit leaves to be told (`told_alone.doubted`).
 
     Guarantee: row i depends on task i's rows and on public arguments only.
     """
@@ -78,7 +87,8 @@ def personal_models(
     free = tasks.evidence(alone) + log_weights[shared.size :] - np.log(alone.size)
     by_itself = logsumexp(free, axis=1)
     coef, offset = tasks.frame.model(models)
-    odds = np.minimum(tasks.doubted(together - by_itself, models, shared, pulled), most)
+    odds = together - by_itself
+    odds = np.minimum(tasks.doubted(odds, models, shared, pulled, reined=reined), most)
     share = expit(-odds)[:, None]
     return LocalFit(
         share * own.coef + (1 - share) * coef,

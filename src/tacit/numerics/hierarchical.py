@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from tacit._types import Array
+from tacit._types import Array, IntArray
 from tacit.numerics.bands import Bands, inverses, solutions
 from tacit.numerics.buckets import Bucket, size_buckets
 from tacit.numerics.logistic_dual import are_many
@@ -92,12 +92,20 @@ class Candidates:
         Strengths τ_w and τ_b; ``levels`` is (0,) where there is no intercept.
     shapes : tuple of (d, d) roots S or None for the identity
         Shapes of the slopes' covariance.
+    apart : (m, s, p) array or None
+        By how much every task's prior means differ from ``means``; None where none does.
     """
 
     means: Array
     slopes: Array
     levels: Array
     shapes: tuple[Array | None, ...] = (None,)
+    apart: Array | None = None
+
+    def mean(self, s: int, part: slice | IntArray) -> Array:
+        """Return a shape's means of some tasks, (b, p), or (1, p) where they are the same."""
+        mean = self.means[None, s]
+        return mean if self.apart is None else mean + self.apart[part, s]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -285,14 +293,14 @@ class SquaredTasks:
             share = np.exp(logs - top[:, None, None])
             moved = self._moved(inner, share)
             mass = share.sum(axis=(1, 2))
-            moved += mass[:, None] * candidates.means[s]
+            moved += mass[:, None] * candidates.mean(s, part)
             models[part] = models[part] * fade[:, None] + moved
             total[part], best[part] = total[part] * fade + mass, top
         models, logs = models / total[:, None], best + np.log(total)
         sound = np.isfinite(models).all(axis=1) & np.isfinite(logs)
         return finite_rows(models), np.where(sound, logs, logsumexp(log_weights))
 
-    def doubted(self, odds: Array, *_: Array | Candidates) -> Array:
+    def doubted(self, odds: Array, *_: Array | Candidates, reined: bool = False) -> Array:  # noqa: ARG002
         """Return ``odds``: the evidence for numbers knows their noise, and can be trusted."""
         return odds
 
@@ -329,9 +337,9 @@ class SquaredTasks:
         return _Spectrum(root, spectrum.values, vectors, ones, spectrum.counts)
 
     def _residual(self, part: slice, mean: Array) -> tuple[Array, Array, Array]:
-        """Return Xᵀr, 1ᵀr and rᵀr of r = y − Zμ."""
+        """Return Xᵀr, 1ᵀr and rᵀr of r = y − Zμ, for means (b, p) or (1, p)."""
         d = self.frame.origin.size
-        pulled = (self.gram[part] @ mean[:, None])[:, :, 0]
+        pulled = (self.gram[part] @ mean[:, :, None])[:, :, 0]
         left = self.cross[part] - pulled
         square = self.energy[part] - ((self.cross[part] + left) * mean).sum(axis=1)
         ones = left[:, d] if self.frame.intercept else np.zeros(len(left))
@@ -342,8 +350,8 @@ class SquaredTasks:
         d = self.frame.origin.size
         width = d * max(d, candidates.slopes.size) + candidates.slopes.size * candidates.levels.size
         for part in self._parts(width):
-            for s, (root, mean) in enumerate(zip(candidates.shapes, candidates.means, strict=True)):
-                cross, ones, square = self._residual(part, mean)
+            for s, root in enumerate(candidates.shapes):
+                cross, ones, square = self._residual(part, candidates.mean(s, part))
                 made = self._banded if self.frame.many else self._eigen
                 sums, slopes = made(part, root, cross, candidates.slopes)
                 yield part, s, self._cell(part, ones, square, candidates.levels, sums, slopes)

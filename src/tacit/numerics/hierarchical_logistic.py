@@ -67,7 +67,8 @@ class LogisticTasks:
                 before, top = top, np.maximum(top, logs.max(axis=1))
                 kept, weights = np.exp(before - top), np.exp(logs - top[:, None])
                 total = kept * total + weights.sum(axis=1)
-                mean = candidates.means[modes.cells.start // candidates.n_strengths]
+                shape = modes.cells.start // candidates.n_strengths
+                mean = candidates.mean(shape, bucket.tasks)
                 added = modes.summed(weights) + weights.sum(axis=1)[:, None] * mean
                 model = kept[:, None] * model + added
             models[bucket.tasks] = model / total[:, None]
@@ -78,11 +79,18 @@ class LogisticTasks:
         return finite_rows(models), np.where(sound, totals, logsumexp(log_weights))
 
     def doubted(
-        self, odds: Array, models: Array, candidates: Candidates, log_weights: Array
+        self,
+        odds: Array,
+        models: Array,
+        candidates: Candidates,
+        log_weights: Array,
+        *,
+        reined: bool = False,
     ) -> Array:
         """Return ``odds`` less where a task's labels, left out, are told better by the own fit."""
         own = own_left_out(self.tasks, intercept=self.frame.intercept, many=self.frame.many_labels)
-        return doubted(odds, self.tasks, own, self._left_out(models, candidates, log_weights))
+        shared = self._left_out(models, candidates, log_weights)
+        return doubted(odds, self.tasks, own, shared, reined=reined)
 
     def _left_out(self, models: Array, candidates: Candidates, log_weights: Array) -> Array:
         """Return the loss (N,) of every row, told by ``models`` (m, p) without it.
@@ -179,7 +187,8 @@ def _modes_of_each(
     labels = [bucket.stack(np.asarray(one.tasks.y)) for one in outputs]
     for number, shape in enumerate(candidates[0].shapes):
         first = number * n_strengths
-        offsets = [(rows @ each.means[number][:, None])[:, :, 0] for each in candidates]
+        means = [each.mean(number, bucket.tasks) for each in candidates]
+        offsets = [(rows @ mean[:, :, None])[:, :, 0] for mean in means]
         if is_small(rows.shape[1], d, frame.many_labels):
             slopes = rows[:, :, :d] if shape is None else rows[:, :, :d] @ shape
             stacked = np.concatenate(offsets), np.concatenate(labels), np.tile(shares, (k, 1))

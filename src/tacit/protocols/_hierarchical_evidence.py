@@ -39,8 +39,10 @@ _SLOPE_DECADES, _LEVEL_DECADES = 1.0, 1.5
 # Nats of a summed comparison for each nat of public weight: at least as many, because tasks differ
 # in more than a common prior can say; and the likelihood ratio of the two signs of half the limit.
 _TEMPER, _HALF = 10.0, 0.5
-# Noise on a number of the mean unit message, below which the whole grid is asked for.
+# The whole grid is asked for below this noise on a number of the mean unit message, or where noise
+# on the sum over few tasks is less than a nat. Radius of a message, in nats.
 _SILENT = 0.001
+_LEAST_RADIUS, _MOST_RADIUS = 2.0, 40.0
 _PART = 0.25  # of the noise on a whole grid, that its nats are tempered by
 
 
@@ -48,8 +50,8 @@ def asked(
     n_slopes: int, n_levels: int, n_shapes: int, *, noise: float, n_tasks: int, loss: str
 ) -> Comparisons | WholeGrid:
     """Return what to ask of a grid of that size, for that noise on a number of a mean message."""
-    if noise < _SILENT:
-        radius = float(np.clip(0.5 / max(noise, 1e-9), 2.0, 40.0))
+    if noise < max(_SILENT, 1 / (n_tasks * _MOST_RADIUS)):
+        radius = float(np.clip(0.5 / max(noise, 1e-9), _LEAST_RADIUS, _MOST_RADIUS))
         return WholeGrid(n_slopes, n_levels, n_shapes, radius)
     limit = evidence_limit(noise)
     late = _LATE * _LEAST_LIMIT / limit if loss == "logistic" else 0.0

@@ -18,11 +18,21 @@ from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTas
 from tacit.numerics.hierarchical_logistic import LogisticTasks, evidence_of_each, scores_of_each
 from tacit.numerics.local_fit import LocalFit
 from tacit.protocols._hierarchical_plan import SPREAD_WEIGHT
+from tacit.protocols._hierarchical_public import HierarchicalPublic, known
 from tacit.protocols._hierarchical_reading import cast_levels, cast_votes
 from tacit.protocols._home import Outputs
 from tacit.tasks import TaskSet
 
-__all__ = ["HierarchicalHome", "centres", "evidence", "levels", "magnitudes", "scores", "spreads"]
+__all__ = [
+    "HierarchicalHome",
+    "centres",
+    "evidence",
+    "levels",
+    "magnitudes",
+    "scores",
+    "spreads",
+    "without_own_word",
+]
 
 
 @dataclass(frozen=True)
@@ -34,15 +44,18 @@ class HierarchicalHome:
     framed: tuple[TasksUnderPriors, ...] = ()
     forms: tuple[ScoreForm, ...] = ()  # of the scores, for the squared loss
     kept: dict[str, Array] = field(default_factory=dict)  # what is remembered between calls
+    strangers: bool = False  # whether they came when all had been said
 
     @classmethod
-    def of(cls, outputs: Outputs, own: tuple[LocalFit, ...]) -> HierarchicalHome:
+    def of(
+        cls, outputs: Outputs, own: tuple[LocalFit, ...], *, strangers: bool
+    ) -> HierarchicalHome:
         """Return the home of tasks with these own fits."""
         kept = {
             "coef": np.stack([fit.coef for fit in own], axis=1),
             "intercept": np.stack([fit.intercept for fit in own], axis=1),
         }
-        return cls(outputs, own, kept=kept)
+        return cls(outputs, own, kept=kept, strangers=strangers)
 
     @classmethod
     def remembering(cls, kept: dict[str, Array], outputs: Outputs = ()) -> HierarchicalHome:
@@ -136,9 +149,9 @@ def levels(rows: TaskSet, magnitude: float) -> Array:
     return cast_levels(_means(rows, np.asarray(rows.y, dtype=np.float64)) / magnitude)
 
 
-def centres(rows: TaskSet, scale: Array) -> Array:
-    """Return means of features (m, d), about 1 long where they are two deviations from zero."""
-    return _means(rows, _features(rows)) / (2 * scale * np.sqrt(scale.size))
+def centres(rows: TaskSet, scale: Array, far: float) -> Array:
+    """Return means of features (m, d), about 1 long where they lie ``far`` deviations off zero."""
+    return _means(rows, _features(rows)) / (far * scale * np.sqrt(scale.size))
 
 
 def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> Array:
@@ -148,6 +161,27 @@ def scores(home: HierarchicalHome, means: Array, slope: float, level: float) -> 
         return scores_of_each(labelled, means, slope, level)
     found = (rows.scores(mean, slope, level) for rows, mean in zip(home.framed, means, strict=True))
     return np.stack(list(found), axis=1)
+
+
+def without_own_word(
+    home: HierarchicalHome, said: Array, public: HierarchicalPublic, n_tasks: int
+) -> Array:
+    """Return how far off the mean would be had a task kept silent, (m, k, p) in units of scores.
+
+    The mean is about where the scores of all tasks add up to nothing. Each task has drawn it to
+    itself, and finds it all the better for that: with few tasks so much better that even unrelated
+    ones agree to share. A task knows what it ``said``, its score clipped to the released length,
+    and how far the rounds followed a score (`MeanReading.reach`, public); without it the mean is
+    score · reach/(m − 1) further off. With that mean a task compares and predicts: the prior is
+    then of others alone, and what it says of its fit is as of rows that were left out. Who came
+    when all had been said has nothing to take out.
+
+    Guarantee: row i depends on task i's rows and on public values only. It enters personal models,
+    and the evidence message, whose bound holds for whatever was computed.
+    """
+    length = np.sqrt((said * said).sum(axis=(1, 2), keepdims=True))
+    heard = said * np.minimum(1.0, public.length / np.maximum(length, 1e-300))
+    return heard * (0.0 if home.strangers else -known(public.reach) / (n_tasks - 1))
 
 
 def evidence(

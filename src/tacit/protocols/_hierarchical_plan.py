@@ -24,6 +24,7 @@ from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid, asked
 __all__ = [
     "BINS",
     "FREE_LEVEL",
+    "MOST_OF_SEVERAL",
     "PATTERNS",
     "SPREAD_WEIGHT",
     "Loudness",
@@ -61,6 +62,9 @@ _EVIDENCE = 0.45
 # a vector of features. One that would cost more than the most is better left at zero; labels, whose
 # level nobody votes on, take the least that may tell one.
 _CENTRE, _LEAST_CENTRE, _MOST_CENTRE = 5.0, 0.2, 0.5
+# A centre of length 1 lies two deviations off, and further where noise then tells it to a hundredth
+# of a deviation: rows may lie far from zero, and an origin that is cut short ties slopes to levels.
+_NEAR, _FAR, _TOLD = 2.0, 64.0, 0.01
 # Noise on one number beyond which nothing is asked: votes stand out by no more than five deviations
 # there, and a level read under such noise does tasks of a few rows harm. The parts of a pure budget
 # add up linearly, so that each is about three times smaller.
@@ -70,6 +74,10 @@ _PULL = 0.3
 _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their noise down
 # How labels' log-odds usually differ among tasks, and what that takes from them.
 _DIFFER, _PROBIT = 2.0, (16 * math.sqrt(3) / (15 * math.pi)) ** 2
+# Classes are told by comparing models that share by odds of their own: under noise each with as
+# much of its own fit as of the others' ranks them better than any of the two, whatever the evidence
+# says. These are the log-odds.
+MOST_OF_SEVERAL = 0.0
 # A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
 # learns alone must not seem to know less of it than others do.
 FREE_LEVEL = {"squared": 1e3, "logistic": 1.0}
@@ -151,6 +159,8 @@ class Plan:
         Part of an error in the mean that scores take back, None to be read off the scores.
     shorten : float
         The mean that scores settle on, times this, is what tasks are drawn to.
+    centre : float
+        Deviations that a centre of length 1 lies off.
     spreads : bool
         Whether features' relative spreads stand beside the votes on their scale.
     """
@@ -164,6 +174,7 @@ class Plan:
     step: float = 1.6
     pull: float | None = None
     shorten: float = 1.0
+    centre: float = _NEAR
     spreads: bool = True
 
     @property
@@ -199,7 +210,7 @@ def plan(
         skipped |= {"centre", "magnitude", "level"}
     elif loss != "squared":
         skipped |= {"magnitude", "level"}
-    if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features):
+    if n_features < _LEAST_FEATURES or not _visible(pattern, loudness, n_features, n_tasks):
         skipped.add("moment")
     if pattern != "related" or not _models_visible(loudness, n_tasks, n_outputs * n_features):
         skipped.add("own models")
@@ -229,6 +240,7 @@ def plan(
     kept = {name: share for name, share in shares.items() if name not in skipped}
     too_loud = loudness.deviation(BINS) > (_LOUDEST_PURE if loudness.pure else _LOUDEST)
     ratio = 10.0 if quiet else 2.0 if loud else 4.0
+    told = loudness.norm(n_features) / loudness.parts(kept).get("centre", 1.0)
     return Plan(
         shares=() if too_loud else tuple(kept.items()),
         n_scores=_PURE_SCORES if loudness.pure else 12 if loud else 20,
@@ -237,6 +249,7 @@ def plan(
         slope=ratio / n_features,
         level=_SCORED_LEVEL[loss],
         spreads=spreads,
+        centre=float(np.clip(_TOLD / max(told, 1e-9), _NEAR, _FAR)),
         pull=_PULL if loss == "squared" else None,
         shorten=1.0 if loss == "squared" else _shorten(ratio),
     )
@@ -252,13 +265,17 @@ def _shorten(ratio: float) -> float:
     return min(1.0, math.sqrt((1 + _PROBIT * _DIFFER) / (1 + _PROBIT * ratio)))
 
 
-def _visible(pattern: str, loudness: Loudness, d: int) -> bool:
-    """Return whether the noise of half the budget leaves anything of the shape to be seen."""
+def _visible(pattern: str, loudness: Loudness, d: int, n_tasks: int) -> bool:
+    """Return whether so many tasks show a shape, and the noise of half the budget leaves any of it.
+
+    Fewer deviations than features are of low rank whatever they are, and every task finds its own
+    among the directions: in generated tasks that had nothing in common this cost up to half.
+    """
     if pattern == "mean":
         return False
     if pattern == "group-sparse":
         return loudness.deviation(d) <= _VISIBLE_ENTRY / d
-    return loudness.edge(d) <= _VISIBLE_EDGE
+    return n_tasks >= d and loudness.edge(d) <= _VISIBLE_EDGE
 
 
 def _spreads_visible(loudness: Loudness, d: int, share: float) -> bool:
@@ -290,14 +307,20 @@ def compared(
     return asked(slopes, levels, shapes, noise=noise, n_tasks=n_tasks, loss=loss)
 
 
-def grid(means: Array, n_features: int, loss: str, shapes: tuple[Array | None, ...]) -> Candidates:
+def grid(
+    means: Array,
+    n_features: int,
+    loss: str,
+    shapes: tuple[Array | None, ...],
+    apart: Array | None = None,
+) -> Candidates:
     """Return the candidate priors around the released means (s, p), one for each shape.
 
     Slopes' strengths are spaced by the signal-to-noise ratio they stand for, τ_w·d: a row in the
-    frame's coordinates has squared length about d.
+    frame's coordinates has squared length about d. Tasks' own means lie ``apart`` (m, s, p).
     """
     levels = _LEVELS[loss] if means.shape[1] > n_features else np.zeros(1)
-    return Candidates(means, _SLOPES[loss] / n_features, levels, shapes)
+    return Candidates(means, _SLOPES[loss] / n_features, levels, shapes, apart)
 
 
 def alone(start: Array, n_features: int, loss: str) -> Candidates:

@@ -37,6 +37,7 @@ class HierarchicalPublic:
     reading: MeanReading | None = None
     mean: Array | None = None  # (k, p), in the frame's coordinates
     noise: float = 0.0  # on a coordinate of the reading, in the scores' units
+    reach: Array | None = None  # (p,), of a score that every round was told, in the mean it led to
     spectrum: Shape | None = None
     shapes: tuple[Array | None, ...] = (None,)
     parents: tuple[int, ...] = (0,)  # the shape that each shape refines

@@ -25,6 +25,7 @@ __all__ = [
     "MeanReading",
     "cast_levels",
     "cast_votes",
+    "kept_of",
     "low_rank_shapes",
     "read_centre",
     "read_diagonal",
@@ -54,6 +55,7 @@ _PULLS, _USUAL_PULL, _TRUST = np.geomspace(0.02, 0.5, 15), 0.3, 0.85
 _ROUNDS_OF_STEP = 2  # beyond which the step follows the scores
 _MUCH_LONGER = 2.5  # than the usual step, where the usual pull is known
 _NOISE_OF_STEPS = 0.1  # deviations of the prior that noise may move the mean's coordinates
+_ALL_PULLS = np.geomspace(0.02, 1.0, 18)  # to where tasks know their models by themselves
 # Slopes of a mean: shares that may be large, and the size of the others relative to them; the
 # chance that there are none.
 _SHARES, _SMALL, _NONE = (0.05, 0.1, 0.2, 0.4, 0.7, 0.999), 0.2, 0.5
@@ -138,15 +140,17 @@ def read_spreads(spreads: Array, deviation: float, scale: float, n_tasks: int) -
     return np.asarray(scale * settled / np.sqrt((settled * settled).mean()))
 
 
-def read_centre(total: Array, deviation: float, scale: Array, n_tasks: int) -> Array:
+def read_centre(
+    total: Array, deviation: float, scale: Array, n_tasks: int, far: float = 2.0
+) -> Array:
     """Return the features' origin (d,) from the sum of the tasks' centres.
 
-    A task sends x̄/(2·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero: a
-    wrong one ties slopes to levels and costs more than none.
+    A task sends x̄/(far·scale·√d), clipped to CENTRE_RADIUS. An origin that noise explains is zero:
+    a wrong one ties slopes to levels and costs more than none.
     """
     d = scale.size
     mean = total / n_tasks
-    return np.asarray(mean * _kept(mean, deviation / n_tasks, d) * 2 * scale * math.sqrt(d))
+    return np.asarray(mean * _kept(mean, deviation / n_tasks, d) * far * scale * math.sqrt(d))
 
 
 def read_level(counts: Array, deviation: float, magnitude: float) -> float:
@@ -241,32 +245,53 @@ class MeanReading:
         Tasks that know their models take back a part κ of every error in the mean with the next
         round's scores; those that know nothing of them take back none, and noise walks at random.
         """
-        pull = plan.pull
+        pull, left = plan.pull, 0.0
         if pull is None or any((steps > plan.step).any() for steps in self.steps):
             pull = self._pull(part, root, noise)
-        weights = np.arange(1.0, self.rounds + 1) ** plan.power
-        left = 0.0
-        for gain in np.stack(self.steps)[:, part][:, 0] * weights / np.cumsum(weights):
+        for gain in self._gains(plan)[:, part][:, 0]:
             left = left * (1 - pull * gain) ** 2 + gain**2
         return noise * math.sqrt(left)
 
-    def _pull(self, part: slice, root: Array, noise: float) -> float:
+    def reach(
+        self, deviation: float, root: Array, n_tasks: int, plan: Plan, n_features: int
+    ) -> Array:
+        """Return how far mean scores that every round had would have moved the mean, (p,).
+
+        It is in units of scores, number by number, of the mean that tasks are drawn to.
+
+        The part κ of them that the tasks took back in every next round is left out.
+        """
+        slopes, noise = slice(0, n_features), deviation / n_tasks
+        pulls = np.full(root.size, self._pull(slice(None), root, noise, _ALL_PULLS))
+        pulls[slopes] = self._pull(slopes, root, noise, _ALL_PULLS)
+        moved = np.zeros(root.size)
+        for gains in self._gains(plan):
+            moved += gains * (1 - pulls * moved)
+        moved[slopes] *= plan.shorten
+        return moved
+
+    def _gains(self, plan: Plan) -> Array:
+        """Return what each round's mean score added to the mean, (rounds, p)."""
+        weights = np.arange(1.0, self.rounds + 1) ** plan.power
+        return np.asarray(np.stack(self.steps) * (weights / np.cumsum(weights))[:, None])
+
+    def _pull(self, part: slice, root: Array, noise: float, pulls: Array = _PULLS) -> float:
         moved = [(mean - self.start) / root for mean in self.means]
         places = np.stack([place[..., part].ravel() for place in moved])
         scores = np.stack([score[..., part].ravel() for score in self.scores])
-        return likely_pull(places, scores, noise)
+        return likely_pull(places, scores, noise, pulls)
 
 
-def likely_pull(places: Array, scores: Array, noise: float) -> float:
+def likely_pull(places: Array, scores: Array, noise: float, pulls: Array = _PULLS) -> float:
     """Return the part κ of its place that a mean score takes back, from scores (t, q) at places.
 
-    A score is taken for κ·(where it vanishes − its place) + noise. With z = score + κ·place, the
-    residuals of z about its mean over the rounds tell one κ from another, and so does that mean,
-    which is N(0, κ²S² + noise²/t) for places N(0, S²), with S the likeliest. Scores are not quite
-    linear: the noise is at least what the best κ leaves.
+    A score is taken for κ·(where it vanishes − its place) + noise, with κ among ``pulls``. With
+    z = score + κ·place, the residuals of z about its mean over the rounds tell one κ from another,
+    and so does that mean, which is N(0, κ²S² + noise²/t) for places N(0, S²), with S the likeliest.
+    Scores are not quite linear: the noise is at least what the best κ leaves.
     """
     rounds, size = places.shape
-    z = scores + _PULLS[:, None, None] * places
+    z = scores + pulls[:, None, None] * places
     centre = z.mean(axis=1)
     rest = ((z - centre[:, None]) ** 2).sum(axis=(1, 2))
     variance = max(noise**2, float(rest.min()) / (max(rounds - 1, 1) * size), 1e-300)
@@ -274,7 +299,7 @@ def likely_pull(places: Array, scores: Array, noise: float) -> float:
     reach = np.maximum(square, variance / rounds)
     logs = -0.5 * rest / variance - 0.5 * size * (np.log(reach) + square / reach)
     weights = np.exp(logs - logs.max())
-    found = float(weights @ np.log(_PULLS) / weights.sum())
+    found = float(weights @ np.log(pulls) / weights.sum())
     return math.exp(_TRUST * found + (1 - _TRUST) * math.log(_USUAL_PULL))
 
 
@@ -314,6 +339,15 @@ def sparse_mean(moved: Array, noise: float) -> Array:
     inside = large * kept + (1 - large) * less
     means = expit(some) * (inside * weights[:, None]).sum(axis=(0, 2)) / weights.sum()
     return np.asarray(noise * (flat * means).reshape(moved.shape))
+
+
+def kept_of(found: Array, moved: Array, n_features: int) -> Array:
+    """Return what ``found`` (p,) kept of ``moved``: a part of all slopes, and one of the level."""
+    kept = np.zeros_like(moved)
+    for part in (slice(0, n_features), slice(n_features, None)):
+        size = float(moved[part] @ moved[part])
+        kept[part] = found[part] @ moved[part] / size if size > 0 else 0.0
+    return kept
 
 
 def shaped_mean(moved: Array, noise: float, root: Array) -> Array:

@@ -10,9 +10,10 @@ conversation of some 20 bounded and noised sums:
 4. *moment*: of the directions in which slopes deviate from the mean, where noise lets it be seen;
 5. *evidence*: how well each candidate of a public grid of priors explains the tasks' targets.
 
-At home every task averages the candidates' posterior means and its own single-task fit, by its own
-evidence and by what all said. If a vote shows no agreement, nobody shares and everybody keeps the
-own fit; if noise is so loud that none could show, nothing is said, released or spent at all.
+At home every task takes its own word out of the mean, and averages the candidates' posterior means
+and its own fit, by its own evidence and by what all said. If a vote shows no agreement, nobody
+shares and everybody keeps the own fit; if noise is so loud that none could show, nothing is said,
+released or spent at all.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tacit.protocols._hierarchical_evidence import Comparisons, WholeGrid
 from tacit.protocols._hierarchical_home import HierarchicalHome
 from tacit.protocols._hierarchical_plan import (
     BINS,
+    MOST_OF_SEVERAL,
     PATTERNS,
     SPREAD_WEIGHT,
     Loudness,
@@ -55,6 +57,7 @@ from tacit.protocols._hierarchical_reading import (
     CENTRE_RADIUS,
     MeanReading,
     cast_votes,
+    kept_of,
     low_rank_shapes,
     read_centre,
     read_diagonal,
@@ -75,13 +78,11 @@ __all__ = ["HierarchicalProtocol", "HierarchicalPublic", "Loudness"]
 
 # The length of a score: a part of the targets' size where they have been measured, or log-odds.
 _USUAL_PART, _USUAL_LOG_ODDS = 0.7, 1.0
-# Classes are told by comparing models that share by odds of their own: each with as much of its own
-# fit as of the others' ranks them better than any of the two, whatever the evidence says.
-_MOST_OF_SEVERAL = 0.0
 # Rounds about rows as they came.
 _UNFRAMED = ("scale", "centre", "magnitude", "level")
 # The prior under which slopes' deviations are taken, relative to that of the scores.
 _WIDER = {"squared": 2.5, "logistic": 1.0}
+_Priors = tuple[Candidates, Candidates]  # learned together, and of a task that learns alone
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         """Rounds, shares and constants, from public quantities."""
         found = plan(
             self.loudness,
+            n_tasks=self.n_tasks,
             n_features=self.n_features,
             n_outputs=self.n_outputs,
-            n_tasks=self.n_tasks,
             loss=self.loss.name,
             intercept=self.fit_intercept,
             pattern=self.pattern,
@@ -151,6 +152,11 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     @property
     def _squared(self) -> bool:
         return self.loss.name == "squared"
+
+    @property
+    def _root(self) -> Array:
+        """Deviations of the prior that scores are in units of; of the level, the targets' unit."""
+        return np.append([math.sqrt(self.plan.slope)] * self.n_features, [1.0] * self.fit_intercept)
 
     @cached_property
     def _comparisons(self) -> Comparisons | WholeGrid:
@@ -222,7 +228,8 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             return replace(public, closed=closed, magnitude=magnitude)
         if round.name == "centre":
             frame = known(public.frame)
-            origin = read_centre(values, deviation, frame.scale, self.n_tasks)
+            given = values, deviation, frame.scale, self.n_tasks
+            origin = read_centre(*given, self.plan.centre)
             return replace(public, frame=replace(frame, origin=origin))
         if round.name == "level":
             level = read_level(values, deviation, known(public.magnitude))
@@ -275,16 +282,14 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
     def _read_scores(
         self, public: HierarchicalPublic, values: Array, deviation: float
     ) -> HierarchicalPublic:
-        root = np.append(
-            np.full(self.n_features, math.sqrt(self.plan.slope)), [1.0] * self.fit_intercept
-        )
         values, deviation = values * public.length, deviation * public.length
-        known_too = root, self.n_tasks, self.plan, self.n_features
-        reading = known(public.reading).after(values, deviation, *known_too)
+        given = self._root, self.n_tasks, self.plan, self.n_features
+        reading = known(public.reading).after(values, deviation, *given)
         public = replace(public, reading=reading)
         if reading.rounds < self.plan.n_scores:
             return public
-        mean, noise = reading.settled(deviation, *known_too)
+        public = replace(public, reach=reading.reach(deviation, *given))
+        mean, noise = reading.settled(deviation, *given)
         if mean is None and not self.plan.moment:
             return replace(public, closed=True)
         return replace(public, mean=public.start if mean is None else mean, noise=noise)
@@ -306,19 +311,31 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             found.append((use, sparse_shapes(use), d))
         return public.with_shapes(*found)
 
-    def _candidates(self, public: HierarchicalPublic, output: int) -> tuple[Candidates, Candidates]:
-        """Return the priors learned together, and those of a task that learns alone."""
+    def _of_others(self, home: HierarchicalHome, public: HierarchicalPublic) -> list[_Priors]:
+        """Return every output's candidates, a task's own word taken out of their means."""
+        said = self._scores(home, known(public.reading).mean)
+        apart = self._root * at_home.without_own_word(home, said, public, self.n_tasks)
+        return [self._candidates(public, c, apart[:, c]) for c in range(self.n_outputs)]
+
+    def _candidates(
+        self, public: HierarchicalPublic, output: int, apart: Array | None = None
+    ) -> _Priors:
+        """Return all candidates; tasks' means lie ``apart`` (m, p), as if nothing was shrunk."""
         d, loss = self.n_features, self.loss.name
         start, mean = known(public.start)[output], known(public.mean)[output]
         root = math.sqrt(self.plan.slope)
-        moved = self.plan.shorten * (known(public.reading).mean[output] - start)[:d] / root
+        went = known(public.reading).mean[output] - start
+        went[:d] *= self.plan.shorten
         means = np.repeat(mean[None], len(public.shapes), axis=0)
         for number, shape in enumerate(public.shapes):
             if shape is not None:
-                means[number, :d] = start[:d] + root * shaped_mean(moved, public.noise, shape)
+                seen = shaped_mean(went[:d] / root, public.noise, shape)
+                means[number, :d] = start[:d] + root * seen
+        if apart is not None:
+            apart = apart[:, None] * np.stack([kept_of(each - start, went, d) for each in means])
         # Whoever learns alone has a level of its own: what is common of it speaks for nobody.
-        free = np.append(start[:d], mean[d:])
-        return grid(means, d, loss, public.shapes), alone(free, d, loss)
+        free = alone(np.append(start[:d], mean[d:]), d, loss)
+        return grid(means, d, loss, public.shapes, apart), free
 
     def shown(self, public: HierarchicalPublic) -> Shared:
         """Show the mean model, and the spectrum of the slopes' directions around it."""
@@ -329,12 +346,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             told = replace(told, task_map=TaskMap.of_embedding(public.embedding), per_task=True)
         return replace(told, mean_model=public.model[0])
 
-    def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:  # noqa: ARG002
+    def start(self, rows: TaskSet, positions: IntArray) -> HierarchicalHome:
         """Fit every task on its own."""
         outputs = one_vs_rest(rows, self.n_outputs)
         many = are_many(self.n_tasks, self.n_features)
         own = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
-        return HierarchicalHome.of(outputs, own)
+        return HierarchicalHome.of(outputs, own, strangers=bool((positions < 0).any()))
 
     def memory(self, home: HierarchicalHome) -> dict[str, Array]:
         """Return the own fits and, once they are asked for, the scores as functions of the mean."""
@@ -380,7 +397,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if round.name == "magnitude":
             return at_home.magnitudes(home.outputs[0])
         if round.name == "centre":
-            return at_home.centres(home.outputs[0], known(public.frame).scale)
+            return at_home.centres(home.outputs[0], known(public.frame).scale, self.plan.centre)
         if round.name == "level":
             return at_home.levels(home.outputs[0], known(public.magnitude))
         if round.name in ("length", "scores"):
@@ -394,8 +411,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
             found = at_home.scores(home, known(public.mean), wider, self.plan.level)
             slopes = found[..., : self.n_features]
             return slopes if round.name == "moment" else slopes.reshape(len(slopes), -1)
-        pairs = [self._candidates(public, output) for output in range(self.n_outputs)]
-        shared, free = zip(*pairs, strict=True)
+        shared, free = zip(*self._of_others(home, public), strict=True)
         pulled, alone = at_home.evidence(home, shared, free)
         return self._comparisons.messages(pulled, alone, shared[0], public.parents)
 
@@ -425,12 +441,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if public.closed or public.frame is None or public.log_weights is None:
             fits = list(home.own)
         else:
-            home = home.under(public.frame, self.loss)
-            most = np.inf if self.n_outputs == 1 else _MOST_OF_SEVERAL
+            home, several = home.under(public.frame, self.loss), self.n_outputs > 1
+            loud = several and not isinstance(self._comparisons, WholeGrid)
+            most = MOST_OF_SEVERAL if loud else np.inf
+            told, priors = public.log_weights, self._of_others(home, public)
             fits = [
-                personal_models(
-                    rows, *self._candidates(public, c), public.log_weights, own, most=most
-                )
-                for c, (rows, own) in enumerate(zip(home.framed, home.own, strict=True))
+                personal_models(rows, *pair, told, own, most=most, reined=several)
+                for rows, pair, own in zip(home.framed, priors, home.own, strict=True)
             ]
         return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)
