@@ -12,8 +12,7 @@ conversation of some 20 bounded and noised sums:
 
 At home every task takes its own word out of the mean, and averages the candidates' posterior means
 and its own fit, by its own evidence and by what all said. If a vote shows no agreement, nobody
-shares and everybody keeps the own fit; if noise is so loud that none could show, nothing is said,
-released or spent at all.
+shares and all keep the own fit; if noise is too loud for any, nothing is said or spent at all.
 """
 
 from __future__ import annotations
