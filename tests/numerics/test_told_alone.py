@@ -70,11 +70,24 @@ def test_several_classes_share_by_how_hard_they_are_to_tell_alone():
         own = own_left_out(train, intercept=True, many=None)
         odds = np.full(train.n_tasks, 300.0)
         free = doubted(odds, train, own, own)
-        reined = doubted(odds, train, own, own, reined=True)
+        reined = doubted(odds, train, own, own, most=1.0)
         assert (reined <= free).all()
         shares.append(np.mean(1 / (1 + np.exp(-reined))))
     assert 0.5 <= shares[0] < 0.7
     assert shares[1] > 0.95
+
+
+def test_classes_that_are_too_few_to_tell_are_shared_as_the_evidence_says():
+    """Even odds are the most for tasks that have three labels of either kind, and for no other."""
+    train, _ = labelled(steep=8.0)
+    own = own_left_out(train, intercept=True, many=None)
+    odds = np.full(train.n_tasks, 300.0)
+    assert (doubted(odds, train, own, own, most=0.0) <= 0).all()
+    rare = train.replace(y=np.zeros(len(train.y)))
+    own = own_left_out(rare, intercept=True, many=None)
+    np.testing.assert_array_equal(
+        doubted(odds, rare, own, own, most=0.0), doubted(odds, rare, own, own)
+    )
 
 
 def test_odds_are_believed_up_to_the_most():

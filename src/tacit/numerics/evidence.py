@@ -47,7 +47,7 @@ class TasksUnderPriors(typing.Protocol):
         candidates: Candidates,
         log_weights: Array,
         *,
-        reined: bool = False,
+        most: float = np.inf,
     ) -> Array:
         """Return log-odds (m,) for the models, less where a task's own rows speak against them."""
         ...
@@ -61,7 +61,6 @@ def personal_models(
     own: LocalFit,
     *,
     most: float = np.inf,
-    reined: bool = False,
 ) -> LocalFit:
     """Return every task's model: the candidates' posterior means and the own fit, averaged.
 
@@ -76,9 +75,7 @@ def personal_models(
     own : LocalFit
         Single-task fits.
     most : float
-        Log-odds for sharing count up to this.
-    reined : bool
-        Labels: and up to what the own fit leaves to be told (`told_alone.doubted`).
+        Of labels: how far log-odds for sharing count at all (`told_alone.doubted`).
 
     Guarantee: row i depends on task i's rows and on public arguments only.
     """
@@ -88,7 +85,7 @@ def personal_models(
     by_itself = logsumexp(free, axis=1)
     coef, offset = tasks.frame.model(models)
     odds = together - by_itself
-    odds = np.minimum(tasks.doubted(odds, models, shared, pulled, reined=reined), most)
+    odds = tasks.doubted(odds, models, shared, pulled, most=most)
     share = expit(-odds)[:, None]
     return LocalFit(
         share * own.coef + (1 - share) * coef,

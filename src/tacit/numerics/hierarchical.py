@@ -300,7 +300,7 @@ class SquaredTasks:
         sound = np.isfinite(models).all(axis=1) & np.isfinite(logs)
         return finite_rows(models), np.where(sound, logs, logsumexp(log_weights))
 
-    def doubted(self, odds: Array, *_: Array | Candidates, reined: bool = False) -> Array:  # noqa: ARG002
+    def doubted(self, odds: Array, *_: Array | Candidates, most: float = np.inf) -> Array:  # noqa: ARG002
         """Return ``odds``: the evidence for numbers knows their noise, and can be trusted."""
         return odds
 

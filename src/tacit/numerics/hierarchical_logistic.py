@@ -85,12 +85,12 @@ class LogisticTasks:
         candidates: Candidates,
         log_weights: Array,
         *,
-        reined: bool = False,
+        most: float = np.inf,
     ) -> Array:
         """Return ``odds`` less where a task's labels, left out, are told better by the own fit."""
         own = own_left_out(self.tasks, intercept=self.frame.intercept, many=self.frame.many_labels)
         shared = self._left_out(models, candidates, log_weights)
-        return doubted(odds, self.tasks, own, shared, reined=reined)
+        return doubted(odds, self.tasks, own, shared, most=most)
 
     def _left_out(self, models: Array, candidates: Candidates, log_weights: Array) -> Array:
         """Return the loss (N,) of every row, told by ``models`` (m, p) without it.

@@ -36,7 +36,7 @@ _LOSS = LogisticLoss()
 
 
 def doubted(
-    odds: Array, tasks: TaskSet, own: Array, shared: Array, *, reined: bool = False
+    odds: Array, tasks: TaskSet, own: Array, shared: Array, *, most: float = np.inf
 ) -> Array:
     """Return log-odds (m,) for the shared models, less where a task's labels speak against them.
 
@@ -46,8 +46,8 @@ def doubted(
         Log-odds by evidence, the task's and everybody's.
     own, shared : (N,) arrays
         Loss of every row when it is left out, of the own fits and of the shared models.
-    reined : bool
-        Whether log-odds are at most t/(1 − t), with t as below: half where labels are told well.
+    most : float
+        Log-odds are at most this times t/(1 − t), with t as below, in tasks that can tell it.
 
     With a part t of the labels' entropy left by the own fit, at the upper end of what it may be
     (two standard errors), odds for sharing count by t, and give way where the shared model loses by
@@ -64,10 +64,10 @@ def doubted(
         there = np.where(few, 1.0, there)
         gain, doubt = tasks.task_sums(own - shared), standard_error(tasks, own - shared)
         lost = np.divide(-gain, doubt, out=np.zeros_like(gain), where=doubt > 0)
-        certain = np.clip(lost - there / np.maximum(1 - there, 1e-9), 0.0, 1.0)
+        hard = there / np.maximum(1 - there, 1e-9)
+        certain = np.clip(lost - hard, 0.0, 1.0)
         kept = np.minimum(odds, there * odds)
-        if reined:
-            kept = np.minimum(kept, there / np.maximum(1 - there, 1e-9))
+        kept = np.minimum(kept, np.where(few | np.isinf(most), np.inf, most * hard))
         found = kept + certain * np.minimum(_AGAINST - kept, 0.0)
     return np.where(np.isfinite(found), found, odds)
 

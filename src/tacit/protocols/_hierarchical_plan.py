@@ -76,7 +76,7 @@ _PURE_SCORES = 4  # pure ε adds up linearly: many rounds do not average their n
 _DIFFER, _PROBIT = 2.0, (16 * math.sqrt(3) / (15 * math.pi)) ** 2
 # Classes are told by comparing models that share by odds of their own: under noise each with as
 # much of its own fit as of the others' ranks them better than any of the two, whatever the evidence
-# says. These are the log-odds.
+# says, where there are enough labels for a fit. These are the log-odds.
 MOST_OF_SEVERAL = 0.0
 # A level's strength at which the prior has no say; labels that are rare never tell theirs, and who
 # learns alone must not seem to know less of it than others do.

@@ -440,12 +440,12 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         if public.closed or public.frame is None or public.log_weights is None:
             fits = list(home.own)
         else:
-            home, several = home.under(public.frame, self.loss), self.n_outputs > 1
-            loud = several and not isinstance(self._comparisons, WholeGrid)
-            most = MOST_OF_SEVERAL if loud else np.inf
+            home, most = home.under(public.frame, self.loss), np.inf
+            if self.n_outputs > 1:
+                most = 1.0 if isinstance(self._comparisons, WholeGrid) else MOST_OF_SEVERAL
             told, priors = public.log_weights, self._of_others(home, public)
             fits = [
-                personal_models(rows, *pair, told, own, most=most, reined=several)
+                personal_models(rows, *pair, told, own, most=most)
                 for rows, pair, own in zip(home.framed, priors, home.own, strict=True)
             ]
         return np.stack([np.column_stack([f.coef, f.intercept]) for f in fits], axis=1)
