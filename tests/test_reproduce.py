@@ -134,6 +134,20 @@ def test_a_quick_run_judges_the_levels_it_ran():
     assert not judge(CONFIG, only)[0].upheld
 
 
+def test_a_quick_run_judges_the_panels_it_ran():
+    assert judge(CONFIG | {"left_out": ["p"]}, Record({})) == []
+    assert not judge(CONFIG | {"left_out": ["another"]}, Record({}))[0].upheld
+
+
+def test_a_quick_run_leaves_out_panels_that_are_not_quick(paper, tmp_path):
+    text = (paper / "fig1.toml").read_text()
+    assert text.count("[[panel]]\n") == 1
+    (paper / "fig1.toml").write_text(text.replace("[[panel]]\n", "[[panel]]\nquick = false\n"))
+    found = reproduce.reproduce(["small-paper/fig1"], quick=True, out=tmp_path, progress=False)
+    assert found["small-paper/fig1"] == []
+    assert not (paper / "count.txt").exists()
+
+
 def test_an_area_under_the_curve_is_compared_by_what_it_lacks():
     config = CONFIG | {"panel": [{"name": "p", "metric": "auc"}]}
     good = _record().changed(lambda key, run, value: 0.98 if key[1] == "a" else 0.9 + 0.001 * run)

@@ -169,13 +169,17 @@ def with_published(config: Mapping[str, Any], record: Record) -> Record:
 
 
 def judge(config: Mapping[str, Any], record: Record) -> list[Finding]:
-    """Judge a figure's claims; a quick run leaves out claims about levels that it did not run."""
+    """Judge a figure's claims; a quick run leaves out levels and panels that it did not run."""
     metrics = {panel["name"]: panel.get("metric", "") for panel in config["panel"]}
     measured = {str(x) for x in config.get("levels", config["x"])}
     swept = {str(x) for x in config["x"]}
-    findings = []
+    left_out, findings = set(config.get("left_out", ())), []
     for claim in map(Claim.of, config.get("claim", ())):
-        asked = [c for c in claim.conditions if not (c.levels() & swept) - measured]
+        asked = [
+            c
+            for c in claim.conditions
+            if c.panel not in left_out and not (c.levels() & swept) - measured
+        ]
         if asked:
             looks = [condition.look(record, metrics[condition.panel]) for condition in asked]
             ours = "; ".join(dict.fromkeys(shown for _, shown in looks))

@@ -125,11 +125,11 @@ def _jobs(
 ) -> list[_Job]:
     runs = range(asked or (config["quick_runs"] if quick else config["runs"]))
     config["levels"] = config.get("quick_x", config["x"]) if quick else config["x"]
+    left_out = {p["name"] for p in config["panel"] if quick and not p.get("quick", True)}
+    config["left_out"] = sorted(left_out)
     jobs, begun = [], set()
     measured = [
-        panel
-        for panel in config["panel"]
-        if "along" not in panel and (panel.get("quick", True) or not quick)
+        panel for panel in config["panel"] if "along" not in panel and panel["name"] not in left_out
     ]
     for panel, run, x in itertools.product(measured, runs, config["levels"]):
         together = {p["name"] for p in config["panel"] if p.get("along") == panel["name"]}
