@@ -61,16 +61,21 @@ def _by_round(
 ) -> dict[str, float]:
     """Return ε, or the average loss of the tasks' training rows, after some rounds.
 
-    The average is nobody's to see but a simulation's: `OwnLosses` says that it is not sound.
+    The average is nobody's to see but a simulation's: `OwnLosses` says that it is not sound. ε does
+    not depend on how tasks end.
     """
     from tacit.neural import own_losses
 
     X, y, tasks = data.train
-    model = _fitted(method, data, float(config["epsilon"]), run)
-    rounds = [int(x) for x in config["x"]]
-    found = own_losses(model, X, y, tasks=tasks, rounds=rounds)
-    shown = found.epsilon if panel["measure"] == "epsilon" else found.average().values
-    return {str(t): float(number) for t, number in zip(rounds, shown, strict=True)}
+    rounds, epsilon = [int(x) for x in config["x"]], float(config["epsilon"])
+    if panel["measure"] == "epsilon":
+        parameters = {**method.get("parameters", {}), "fine_tune": "none"}
+        model = _fitted({**method, "parameters": parameters}, data, epsilon, run)
+        spent = [0.0, *(row["epsilon"] for row in model.history_)]
+        return {str(t): float(spent[t]) for t in rounds}
+    found = own_losses(_fitted(method, data, epsilon, run), X, y, tasks=tasks, rounds=rounds)
+    average = found.average().values
+    return {str(t): float(number) for t, number in zip(rounds, average, strict=True)}
 
 
 def draw(config: dict[str, Any], record: Record, path: Path) -> None:
