@@ -65,9 +65,9 @@ def _placed(processors: set[int]) -> Iterator[None]:
         yield
         return
     allowed = os.sched_getaffinity(0)
-    with suppress(OSError):  # processors taken away meanwhile
-        os.sched_setaffinity(0, processors)
     try:
+        with suppress(OSError):  # processors taken away meanwhile
+            os.sched_setaffinity(0, processors)
         yield
     finally:
         with suppress(OSError):

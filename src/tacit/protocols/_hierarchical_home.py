@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tacit._types import Array
+from tacit._types import AnyArray, Array
 from tacit.losses import Loss
 from tacit.numerics.evidence import TasksUnderPriors
 from tacit.numerics.hierarchical import Candidates, Frame, ScoreForm, SquaredTasks
@@ -44,11 +44,11 @@ class HierarchicalHome:
     framed: tuple[TasksUnderPriors, ...] = ()
     forms: tuple[ScoreForm, ...] = ()  # of the scores, for the squared loss
     kept: dict[str, Array] = field(default_factory=dict)  # what is remembered between calls
-    strangers: bool = False  # whether they came when all had been said
+    strangers: AnyArray | None = None  # (m,), who came when all had been said; None: nobody
 
     @classmethod
     def of(
-        cls, outputs: Outputs, own: tuple[LocalFit, ...], *, strangers: bool
+        cls, outputs: Outputs, own: tuple[LocalFit, ...], *, strangers: AnyArray
     ) -> HierarchicalHome:
         """Return the home of tasks with these own fits."""
         kept = {
@@ -181,7 +181,8 @@ def without_own_word(
     """
     length = np.sqrt((said * said).sum(axis=(1, 2), keepdims=True))
     heard = said * np.minimum(1.0, public.length / np.maximum(length, 1e-300))
-    return heard * (0.0 if home.strangers else -known(public.reach) / (n_tasks - 1))
+    apart: Array = heard * (-known(public.reach) / (n_tasks - 1))
+    return apart if home.strangers is None else np.where(home.strangers[:, None, None], 0.0, apart)
 
 
 def evidence(

@@ -312,6 +312,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
 
     def _of_others(self, home: HierarchicalHome, public: HierarchicalPublic) -> list[_Priors]:
         """Return every output's candidates, a task's own word taken out of their means."""
+        home = home.scored(self.plan.slope, self.plan.level)  # to the bits of whoever remembers
         said = self._scores(home, known(public.reading).mean)
         apart = self._root * at_home.without_own_word(home, said, public, self.n_tasks)
         return [self._candidates(public, c, apart[:, c]) for c in range(self.n_outputs)]
@@ -350,7 +351,7 @@ class HierarchicalProtocol(Protocol[HierarchicalPublic, HierarchicalHome]):
         outputs = one_vs_rest(rows, self.n_outputs)
         many = are_many(self.n_tasks, self.n_features)
         own = local_fits(outputs, self.loss, intercept=self.fit_intercept, many=many)
-        return HierarchicalHome.of(outputs, own, strangers=bool((positions < 0).any()))
+        return HierarchicalHome.of(outputs, own, strangers=positions < 0)
 
     def memory(self, home: HierarchicalHome) -> dict[str, Array]:
         """Return the own fits and, once they are asked for, the scores as functions of the mean."""
